@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.choices import MIN_COMPARED
-from keras_msd.cli.output import calibrated, codes, given
+from keras_msd.cli.output import calibrated, codes, without_none
 from keras_msd.io.files import read_table, read_toml
 
 # For the shell to complete; the table that is read from it imports NumPy.
@@ -76,7 +76,7 @@ def export(
     from keras_msd.export import export as export_encoder
     from keras_msd.export import read_card
 
-    settings = card_of(encoder) | given(
+    settings = card_of(encoder) | without_none(
         format=format,
         quantize=quantize,
         min_cosine=min_cosine,
@@ -99,7 +99,7 @@ def export(
         settings["sts"] = read_sts_folder(folder, scored, split, sts)
         settings["sts_name"] = f"{sts} {split} in {', '.join(settings['sts'])}"
     loaded = load_encoder(encoder)
-    settings |= given(threshold=calibrated(loaded, pairs))
+    settings |= without_none(threshold=calibrated(loaded, pairs))
     written = export_encoder(loaded, path, languages=trained, **settings)
     card = read_card(written)
     shown = {key: card[key] for key in ("format", "quantize", "bytes", "parity")}

@@ -31,7 +31,7 @@ def calibrated(encoder: Any, pairs: Sequence[Path] | None) -> dict[str, Any] | N
     return calibrate_threshold(encoder, read_pairs(pairs), name=names)
 
 
-def given(**options: Any) -> dict[str, Any]:
+def without_none(**options: Any) -> dict[str, Any]:
     """Return the options that were given: the others are None."""
     return {name: value for name, value in options.items() if value is not None}
 

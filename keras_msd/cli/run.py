@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from keras_msd.cli.output import given, says_how_to_resume
+from keras_msd.cli.output import says_how_to_resume, without_none
 from keras_msd.recipes.load import recipe_names
 
 Recipe = Annotated[str, typer.Argument(autocompletion=recipe_names)]
@@ -85,7 +85,7 @@ def run(
             scale=scale,
             data_dir=data,
             store_dir=store,
-            overrides=overrides(set_) | given(**own),
+            overrides=overrides(set_) | without_none(**own),
             share_steps=share,
             checkpoint_minutes=checkpoint_minutes,
             profile=profile,

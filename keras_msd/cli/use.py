@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli.output import codes, given, write_vectors
+from keras_msd.cli.output import codes, without_none, write_vectors
 from keras_msd.evaluate.sets import SETS
 from keras_msd.evaluate.splits import WHOLE
 
@@ -62,7 +62,7 @@ def evaluate(
         raise InputError("Give `--data`, the folder of the set, or `--mteb TASK`.")
     from keras_msd.evaluate.sets import read_set
 
-    options = given(queries=queries, margin=margin)
+    options = without_none(queries=queries, margin=margin)
     score = read_set(set_, data, codes(languages) or None, split, part, **options)
     from keras_msd.load import open_source  # imports more, so after the files were read
 

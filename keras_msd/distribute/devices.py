@@ -129,7 +129,7 @@ def _several_processes() -> bool:
     return named or counted or "," in os.environ.get(TPU_HOSTS, "")
 
 
-def told_by_first(text: str = "") -> str:
+def message_of_first(text: str = "") -> str:
     """Return, in every process, the text of the first process; wait for all of them.
 
     Args:

@@ -384,13 +384,13 @@ def _checked(values: Mapping[str, Any], layers: Sequence[Layer]) -> "Recipe":
     """
     from keras_msd.recipes.settings import Recipe, StudentSettings, stage_records
 
-    records, given = stage_records(), values.get("stages", {})
-    if isinstance(given, Mapping):
-        _check_names("stages", given, [*records], layers)
+    records, tables = stage_records(), values.get("stages", {})
+    if isinstance(tables, Mapping):
+        _check_names("stages", tables, [*records], layers)
         stages = {
             name: _validated(
                 record.settings,
-                given.get(name, {"skip": True}),
+                tables.get(name, {"skip": True}),
                 layers,
                 f"stages.{name}",
             )

@@ -120,15 +120,15 @@ def run(
 
 
 def cost_of(recipe: Recipe) -> str:
-    """Return what a run says before it starts, nothing where it takes seconds."""
+    """Return the message that names the cost of a run; empty if it takes seconds."""
     about = recipe.recipe
-    told = about.cost and recipe.scale == about.default_scale != "smoke"
-    return f"Cost of {about.name}: {about.cost}." if told else ""
+    takes_long = about.cost and recipe.scale == about.default_scale != "smoke"
+    return f"Cost of {about.name}: {about.cost}." if takes_long else ""
 
 
 def _perform_steps(work: "Run", share_steps: bool) -> dict[str, Any]:
     """Do every step that is not done, with the other processes if there are any."""
-    from keras_msd.distribute.devices import told_by_first
+    from keras_msd.distribute.devices import message_of_first
     from keras_msd.recipes.cache import locked, perform
     from keras_msd.recipes.outputs import write_summary
     from keras_msd.recipes.prepare import check
@@ -143,8 +143,8 @@ def _perform_steps(work: "Run", share_steps: bool) -> dict[str, Any]:
     with locked(where):
         clear_leftovers(where)
         folder.claim()
-        if said := cost_of(recipe):
-            print(said, file=sys.stderr)
+        if message := cost_of(recipe):
+            print(message, file=sys.stderr)
         steps, written = steps_of(work), time.monotonic()
         records: dict[str, dict[str, Any]] = {}
         keys: dict[str, str] = {}
@@ -158,7 +158,7 @@ def _perform_steps(work: "Run", share_steps: bool) -> dict[str, Any]:
                 written = time.monotonic()
         result = write_summary(recipe, where, steps, records)
     if work.distribution.processes > 1:
-        told_by_first(json.dumps({RESULT: result}))
+        message_of_first(json.dumps({RESULT: result}))
     return result
 
 
@@ -172,19 +172,19 @@ def _follow(run: "Run") -> dict[str, Any]:
     Returns:
         What the first process returns.
     """
-    from keras_msd.distribute.devices import told_by_first
+    from keras_msd.distribute.devices import message_of_first
     from keras_msd.recipes.resources import RESULT, STEP
     from keras_msd.recipes.steps import steps_of
 
     steps: list[Step] = []
-    while STEP in (told := json.loads(told_by_first())):
+    while STEP in (message := json.loads(message_of_first())):
         steps = steps or steps_of(run)
-        (step,) = (step for step in steps if step.name == told[STEP])
+        (step,) = (step for step in steps if step.name == message[STEP])
         with tempfile.TemporaryDirectory(prefix="keras_msd_") as parent:
             folder = Path(parent, step.name)
             folder.mkdir()
             step.run(run, folder)
-    return dict(told[RESULT])
+    return dict(message[RESULT])
 
 
 def run_all(
@@ -237,13 +237,13 @@ def run_all(
     for name in wanted:
         title = Path(name).name.removesuffix(".toml")
         where, trace = out / title, out / ERRORS / f"{title}.txt"
-        given = name, where, scale, data_dir, store_dir, overrides
+        options = scale, data_dir, store_dir, overrides
         try:
-            result = run(*given, share_steps=True)
+            result = run(name, where, *options, share_steps=True)
             remove(trace)
         except Exception as error:  # whatever it is, the other recipes are run
-            said = f"{type(error).__name__}: {error}"
-            result = {"recipe": title, "scale": scale or "default", "error": said}
+            cause = f"{type(error).__name__}: {error}"
+            result = {"recipe": title, "scale": scale or "default", "error": cause}
             result["folder"] = str(where)
             trace.parent.mkdir(parents=True, exist_ok=True)
             trace.write_text(traceback.format_exc(), encoding="utf-8")

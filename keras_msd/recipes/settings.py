@@ -203,8 +203,8 @@ class AssistantSettings(Settings):
 
     @model_validator(mode="after")
     def _fits_its_source(self) -> "AssistantSettings":
-        given = self.model_dump(exclude_none=True).keys()
-        shape = [key for key in given if key not in ("source", *OF_EXISTING, *TOKENS)]
+        keys = self.model_dump(exclude_none=True).keys()
+        shape = [key for key in keys if key not in ("source", *OF_EXISTING, *TOKENS)]
         if self.exists and shape:
             raise ValueError(
                 f"the encoder `{self.source}` has a shape of its own; received "

@@ -93,8 +93,8 @@ class Steps:
 
     def add_vectors(self, step: str, name: str | None, depends: Any) -> None:
         """Add the vectors of the teacher, or of the one in `[guides.<name>]`."""
-        given = {"reads": ("pairs",), "depends": depends, "shared": False}
-        self.add(step, "teacher", prepare.take_vectors, guide=name, **given)
+        options = {"reads": ("pairs",), "depends": depends, "shared": False}
+        self.add(step, "teacher", prepare.take_vectors, guide=name, **options)
 
     def add_data(self) -> None:
         """Add pairs, teacher's embeddings, tokenizer."""
@@ -117,8 +117,8 @@ class Steps:
         self.existing = {"encoder": named.fingerprint if named else None}
         of_assistant = {"assistant": recipe.assistant, **self.existing}
         if trim := recipe.assistant.trim:
-            given = {"settings": {"keep": trim.pieces}, "depends": of_assistant}
-            self.add(TRIMMED, "tokens", outputs.trim, reads=("pairs",), **given)
+            options = {"settings": {"keep": trim.pieces}, "depends": of_assistant}
+            self.add(TRIMMED, "tokens", outputs.trim, reads=("pairs",), **options)
         before = (TEACHER,) if recipe.tokenizer_source == "teacher" else ()
         self.add(
             "tokenizer",
@@ -134,8 +134,8 @@ class Steps:
         run, recipe = self.run, self.recipe
         if not recipe.fits_table or run.pieces > prepare.MOST_PIECES:
             return
-        given = {"ridge": recipe.starts.ridge, "reads": GUIDED}
-        self.add("ridge", "closed_forms", prepare.fit_table, **given)
+        options = {"ridge": recipe.starts.ridge, "reads": GUIDED}
+        self.add("ridge", "closed_forms", prepare.fit_table, **options)
         for width in (None, *table_widths(run)) if recipe.starts.closed_form else ():
             name = "closed_form" if width is None else f"closed_form_b{width}"
             read = ("tokenizer", "ridge")
@@ -178,12 +178,12 @@ class Steps:
 
     def add_reductions(self) -> None:
         """Add the dense layers after the teacher that are scored."""
-        given = {"reads": GUIDED, "seed": "reduce_teacher"}
+        options = {"reads": GUIDED, "seed": "reduce_teacher"}
         settings, make = self.recipe.reduction, prepare.reduce_teacher
         settings = settings.with_values({"widths": ()})  # each is a step
         for width in self.recipe.reduction.widths:
             name, more = f"reduced_{width}", {"settings": settings, "width": width}
-            step = self.add(name, "stages", make, **more, **given)
+            step = self.add(name, "stages", make, **more, **options)
             row = {"name": f"teacher, {width} dimensions", "kind": step}
             score = outputs.score_reduction
             self.add_scores(step, score, row, step=step, reads=(TEACHER,))
@@ -309,10 +309,10 @@ class Steps:
         """Add a finished encoder, its smaller vocabularies, and what it is used for."""
         self.add_keep(last, name)
         for trim, settings in self.recipe.trim.items():
-            given = {"step": last, "settings": settings.model_dump()}
+            options = {"step": last, "settings": settings.model_dump()}
             label = f"trim_{name}_{trim}"
             make = outputs.trim
-            step = self.add(label, "closed_forms", make, reads=("pairs",), **given)
+            step = self.add(label, "closed_forms", make, reads=("pairs",), **options)
             row = {"name": f"{name}, trimmed, {trim}", "kind": "trimmed"}
             self.add_score(step, row)
             self.add_keep(step, f"{name}_trimmed_{trim}")

@@ -18,7 +18,7 @@ from keras_msd.data.batches import Batches, PairBatches
 from keras_msd.data.pair import languages_of_pairs
 from keras_msd.data.readers.inference import read_inference
 from keras_msd.data.scored import InferenceBatches, ScoredBatches, read_scored
-from keras_msd.distribute.devices import told_by_first
+from keras_msd.distribute.devices import message_of_first
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.evaluate.rows import score_row
 from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
@@ -399,7 +399,9 @@ def fit(
     steps = data.steps()
     batches = data.batches(encoder, _guides(run, name, settings, assistant), steps)
     if spread.processes > 1 and spread.process == 0:
-        told_by_first(json.dumps({STEP: step}))  # the others need what is on disk now
+        message_of_first(
+            json.dumps({STEP: step})
+        )  # the others need what is on disk now
     if spread.replicas > 1:  # all make its weights together
         with spread.scope(), computing_in(precision):
             encoder = run.encoder(start)
@@ -424,8 +426,10 @@ def fit(
         f"tries again from there. With another `stages.{name}.learning_rate`, now "
         f"{settings.learning_rate}, or `.warmup` it begins this stage again."
     )
-    said = explained(lambda error: f"Step `{step}`: {error} {repair}", NotFiniteError)
-    with said, spread.scope():
+    with_repair = explained(
+        lambda error: f"Step `{step}`: {error} {repair}", NotFiniteError
+    )
+    with with_repair, spread.scope():
         fitted = resume.fit(
             stage,
             batches,
@@ -485,9 +489,9 @@ def _stage(
 ) -> Stage:
     """Return the stage that the settings describe."""
     record = STAGES[name]
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if record.needs_teacher_dim:
-        given["teacher_dim"] = run.teacher.dim
+        arguments["teacher_dim"] = run.teacher.dim
     if (extra := record.extra_step(settings)) and arrays:
-        given[extra.name] = run.array(arrays, extra.name)
-    return record.build(encoder, settings, **given)
+        arguments[extra.name] = run.array(arrays, extra.name)
+    return record.build(encoder, settings, **arguments)

@@ -12,6 +12,7 @@ from keras_msd.models.encoder import Encoder
 from keras_msd.stages.record import StageRecord, both_sides
 from keras_msd.stages.settings import PairStageSettings
 from keras_msd.stages.stage import Stage
+from keras_msd.training.chunks import Tensor, Tensors
 
 
 class AlignSettings(PairStageSettings):
@@ -54,13 +55,17 @@ class AlignEmbedding(Stage):
     goals = {"source": "embedding_source", "target": "embedding_target"}
 
     def __init__(
-        self, encoder: Any, per_token: bool = False, dims: str = "mean", **options: Any
+        self,
+        encoder: Encoder | keras.Model,
+        per_token: bool = False,
+        dims: str = "mean",
+        **options: Any,
     ) -> None:
         super().__init__(encoder, dims=dims, **options)
         self.per_token, self.pools = per_token, not per_token
         self.token_mse = EmbeddingMSE(dims, reduction="mean_with_sample_weight")
 
-    def trained_part(self, model: keras.Model) -> Any:
+    def trained_part(self, model: keras.Model) -> keras.Layer:
         """Return the embedding block."""
         names = [layer.name for layer in model.layers]
         if "embedding" not in names:
@@ -70,12 +75,16 @@ class AlignEmbedding(Stage):
             )
         return model.get_layer("embedding")
 
-    def embed(self, token_ids: Any, padding_mask: Any, training: bool | None) -> Any:
+    def embed(
+        self, token_ids: Tensor, padding_mask: Tensor, training: bool | None
+    ) -> Tensor:
         """Return `(n, hidden_dim)`; with `per_token` `(n, length, hidden_dim)`."""
         hidden = self.network(token_ids, training=training)
         return hidden if self.per_token else masked_mean(hidden, padding_mask)
 
-    def distance(self, goal: Any, embedding: Any, side: str, x: Any) -> Any:
+    def distance(
+        self, goal: Tensor, embedding: Tensor, side: str, x: Tensors
+    ) -> Tensor:
         """Return the MSE between means, or between token vectors."""
         if not self.per_token:
             return self.mse(goal, embedding)
@@ -86,7 +95,7 @@ class AlignEmbedding(Stage):
             tokens, embedding, sample_weight=x[f"{side}_padding_mask"]
         )
 
-    def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
+    def target_shape(self, target: Tensor, embedding: Tensor) -> tuple[int, ...]:
         """Return the shape that each row of a target must have.
 
         With `per_token`, a row holds whole token vectors, at least as many as the

@@ -6,9 +6,11 @@ import keras
 
 from keras_msd.checks import at_least
 from keras_msd.losses.distances import SoftmaxClassification
+from keras_msd.models.encoder import Encoder
 from keras_msd.stages.record import StageRecord
 from keras_msd.stages.settings import RowSettings, Words
 from keras_msd.stages.stage import Stage
+from keras_msd.training.chunks import Tensor, Tensors
 
 
 class InferenceSettings(RowSettings):
@@ -53,7 +55,9 @@ class ClassifyInference(Stage):
     terms: tuple[str, ...] = ("cross_entropy",)
     targets: tuple[str, ...] = ("label",)
 
-    def __init__(self, encoder: Any, classes: int = 3, **options: Any) -> None:
+    def __init__(
+        self, encoder: Encoder | keras.Model, classes: int = 3, **options: Any
+    ) -> None:
         at_least(2, classes=classes)
         super().__init__(encoder, **options)
         self.classification = SoftmaxClassification()
@@ -62,13 +66,15 @@ class ClassifyInference(Stage):
         )
         self.dense.build((None, 3 * self.network.output_shape[-1]))
 
-    def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
+    def loss_terms(
+        self, x: Tensors, y: Tensors, embeddings: Tensors
+    ) -> dict[str, Tensor]:
         """Return the cross-entropy, and the terms of `losses`."""
         given = embeddings["source"], embeddings["target"], self.dense.kernel
         terms = super().loss_terms(x, y, embeddings)
         return terms | {"cross_entropy": self.classification(y["label"], given)}
 
-    def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
+    def target_shape(self, target: Tensor, embedding: Tensor) -> tuple[int, ...]:
         """Return `()`: there is one label per row."""
         return ()
 

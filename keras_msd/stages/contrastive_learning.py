@@ -9,6 +9,7 @@ from keras_msd import checks
 from keras_msd.choices import Target
 from keras_msd.losses.similarities import MultilingualContrastive
 from keras_msd.losses.table import Matryoshka
+from keras_msd.models.encoder import Encoder
 from keras_msd.stages.record import OF_SOURCE, StageRecord
 from keras_msd.stages.settings import Counts, NotNegative, PairStageSettings, Positive
 from keras_msd.stages.stage import LossTerm, Stage, complete
@@ -87,7 +88,7 @@ class ContrastiveLearning(Stage):
 
     def __init__(
         self,
-        encoder: Any,
+        encoder: Encoder | keras.Model,
         target: str = "soft",
         temperature: float = 0.05,
         contrastive: keras.losses.Loss | str | None = "default",

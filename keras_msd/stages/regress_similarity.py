@@ -3,13 +3,16 @@
 from collections.abc import Iterable
 from typing import Any
 
+import keras
 from pydantic import Field
 
 from keras_msd.choices import GoldScale
 from keras_msd.losses.distances import CosineSimilarityMSE
+from keras_msd.models.encoder import Encoder
 from keras_msd.stages.record import StageRecord
 from keras_msd.stages.settings import Count, RowSettings, Words
 from keras_msd.stages.stage import LossTerm, Stage
+from keras_msd.training.chunks import Tensor
 
 
 class RegressSettings(RowSettings):
@@ -53,12 +56,15 @@ class RegressSimilarity(Stage):
     targets = ("gold",)
 
     def __init__(
-        self, encoder: Any, losses: Iterable[LossTerm] = (), **options: Any
+        self,
+        encoder: Encoder | keras.Model,
+        losses: Iterable[LossTerm] = (),
+        **options: Any,
     ) -> None:
         similarity = LossTerm("similarity_mse", CosineSimilarityMSE(), "gold")
         super().__init__(encoder, losses=(similarity, *losses), **options)
 
-    def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
+    def target_shape(self, target: Tensor, embedding: Tensor) -> tuple[int, ...]:
         """Return `()`: there is one gold similarity per row."""
         return ()
 

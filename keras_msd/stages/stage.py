@@ -20,8 +20,9 @@ from keras_msd.checks import (
 )
 from keras_msd.losses.distances import EmbeddingMSE
 from keras_msd.losses.table import loss_class
+from keras_msd.models.encoder import Encoder
 from keras_msd.training.callbacks import FiniteLoss
-from keras_msd.training.chunks import INPUTS, SIDES, check_chunks
+from keras_msd.training.chunks import INPUTS, SIDES, Tensor, Tensors, check_chunks
 from keras_msd.training.rounding import Rounding
 
 OWN_LOSS = "A stage computes its own loss, which you choose when you make it."
@@ -139,7 +140,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
 
     def __init__(
         self,
-        encoder: Any,
+        encoder: Encoder | keras.Model,
         dims: str = "mean",
         name: str | None = None,
         chunk_size: int | None = None,
@@ -186,20 +187,24 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                     f"{term}={weight}."
                 )
 
-    def trained_encoder(self) -> Any:
+    def trained_encoder(self) -> Encoder | keras.Model:
         """Return the encoder without training-only parts."""
         return self._encoder()
 
-    def trained_part(self, model: keras.Model) -> Any:
+    def trained_part(self, model: keras.Model) -> keras.Layer:
         """Return the part of the encoder's model that this stage runs and trains."""
         return model
 
-    def embed(self, token_ids: Any, padding_mask: Any, training: bool | None) -> Any:
+    def embed(
+        self, token_ids: Tensor, padding_mask: Tensor, training: bool | None
+    ) -> Tensor:
         """Return the embeddings of one side, `(n, dim)`."""
         inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
         return self.network(inputs, training=training)
 
-    def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
+    def loss_terms(
+        self, x: Tensors, y: Tensors, embeddings: Tensors
+    ) -> dict[str, Tensor]:
         """Return a dict with one scalar loss per name in `terms`.
 
         The base class returns the terms of `goals` and `losses`. Subclasses add more.
@@ -224,11 +229,13 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             terms[name] = self.scaled(term.loss, term.loss(goals, both))
         return terms
 
-    def distance(self, goal: Any, embedding: Any, side: str, x: Any) -> Any:
+    def distance(
+        self, goal: Tensor, embedding: Tensor, side: str, x: Tensors
+    ) -> Tensor:
         """Return the MSE between one side's embeddings and their target vectors."""
         return self.mse(goal, embedding)
 
-    def call(self, x: Any, training: bool | None = None) -> dict[str, Any]:
+    def call(self, x: Tensors, training: bool | None = None) -> dict[str, Tensor]:
         """Embed both sides with the same encoder."""
         for name in INPUTS:
             input_of(x, name)
@@ -236,7 +243,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             return self.both_sides(x, training)
         return self.embed_in_chunks(x, training)
 
-    def both_sides(self, x: Any, training: bool | None) -> dict[str, Any]:
+    def both_sides(self, x: Tensors, training: bool | None) -> dict[str, Tensor]:
         """Return the embeddings of both sides, from `embed`."""
         weights = self.rounding.rounded_weights() if self.rounding else nullcontext()
         with weights:
@@ -260,7 +267,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
     )
     def compile(
         self,
-        optimizer: Any,
+        optimizer: keras.Optimizer | None,
         jit_compile: bool | str | None = None,
         run_eagerly: bool = False,
         steps_per_execution: int = 1,
@@ -287,7 +294,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         x: Any = None,
         y: Any = None,
         *,
-        callbacks: Iterable[Any] | None = None,
+        callbacks: Iterable[keras.callbacks.Callback] | None = None,
         steps_per_epoch: int | None = None,
         **options: Any,
     ) -> Any:
@@ -359,11 +366,11 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             total = total + super().compute_loss(x, y, y_pred, training=training)
         return total
 
-    def rows(self, x: Any) -> Any:
+    def rows(self, x: Tensors) -> Tensor:
         """Return the number of pairs in a batch."""
         return ops.shape(x["source_token_ids"])[0]
 
-    def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
+    def target_shape(self, target: Tensor, embedding: Tensor) -> tuple[int, ...]:
         """Return the shape of each row of a target; by default that of an embedding.
 
         Args:
@@ -372,7 +379,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         """
         return tuple(embedding.shape[1:])
 
-    def _check_targets(self, y: Any, embeddings: Any) -> None:
+    def _check_targets(self, y: Tensors, embeddings: Tensors) -> None:
         given = y if isinstance(y, dict) else {}
         for name in self.targets:
             side = "target" if name.endswith("_target") else "source"
@@ -397,7 +404,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                 )
 
 
-def input_of(x: Any, name: str) -> Any:
+def input_of(x: Tensors, name: str) -> Tensor:
     """Return an input of a batch; raise `InputError` if the batch has none."""
     if name not in x:
         raise InputError(
@@ -418,7 +425,7 @@ def complete(term: LossTerm) -> LossTerm:
     return term._replace(loss=loss, goals=goals)
 
 
-def _network(encoder: Any) -> Any:
+def _network(encoder: Encoder | keras.Model) -> Any:
     model = getattr(encoder, "model", encoder)
     inputs = getattr(model, "inputs", None) if isinstance(model, keras.Model) else ()
     if not {"token_ids", "padding_mask"} <= {tensor.name for tensor in inputs or ()}:

@@ -11,6 +11,7 @@ from keras_msd.choices import Feature
 from keras_msd.layers.pooling import l2_normalize
 from keras_msd.losses.distances import FeatureDistillation
 from keras_msd.losses.similarities import AdditiveMarginSoftmax, LogitDistillation
+from keras_msd.models.encoder import Encoder
 from keras_msd.models.student import check_mergeable, merge_projection
 from keras_msd.stages.record import (
     TEACHER,
@@ -26,6 +27,7 @@ from keras_msd.stages.settings import (
     ReductionSettings,
 )
 from keras_msd.stages.stage import Stage, input_of
+from keras_msd.training.chunks import Tensor, Tensors
 
 
 class ThinDeepSettings(PairStageSettings):
@@ -126,7 +128,7 @@ class TeachThinDeep(Stage):
 
     def __init__(
         self,
-        encoder: Any,
+        encoder: Encoder | keras.Model,
         ams_weight: float = 1.0,
         feature_weight: float = 1e3,
         logit_weight: float = 1e-2,
@@ -174,13 +176,15 @@ class TeachThinDeep(Stage):
         self.reduction = None if reduction is None else np.asarray(reduction, "float32")
         self.dense = self._dense(width)
 
-    def trained_encoder(self) -> Any:
+    def trained_encoder(self) -> Encoder | keras.Model:
         """Return the encoder without training-only parts."""
         if self.feature != "distillation_first":
             return self.encoder
         return merge_projection(self.encoder, ops.convert_to_numpy(self.dense.kernel))
 
-    def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
+    def loss_terms(
+        self, x: Tensors, y: Tensors, embeddings: Tensors
+    ) -> dict[str, Tensor]:
         """Return every term that has a weight."""
         given = dense = embeddings["source"], embeddings["target"]
         if self.dense is not None:
@@ -203,7 +207,7 @@ class TeachThinDeep(Stage):
             terms["feature"] = self.feature_distance(goals, embedded)
         return terms
 
-    def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
+    def target_shape(self, target: Tensor, embedding: Tensor) -> tuple[int, ...]:
         """Return `(teacher_dim,)`."""
         return (self.teacher_dim,)
 

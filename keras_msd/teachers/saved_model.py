@@ -82,8 +82,8 @@ def load_saved_model(
         model = tf.saved_model.load(str(folder))
     # TensorFlow promises no kind of error for a damaged file.
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise InputError(DAMAGED.format(folder, said)) from error
+        cause = f"{type(error).__name__}: {error}"
+        raise InputError(DAMAGED.format(folder, cause)) from error
     calls = _find_calls(model)
     for call in calls:
         if (

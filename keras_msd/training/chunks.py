@@ -14,6 +14,7 @@ Source: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Mem
 Limited Setup".
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -21,6 +22,8 @@ from keras import ops
 
 from keras_msd.checks import InputError
 
+Tensor = Any  # of the backend
+Tensors = Mapping[str, Tensor]  # parts of a batch, or embeddings, by their names
 LOSS_DTYPE = "float32"
 SIDES = ("source", "target")
 NAMES = ("token_ids", "padding_mask")
@@ -39,7 +42,7 @@ class OwnValues(keras.layers.Layer):
         return [variable.value for variable in self.network.variables]
 
 
-def check_chunks(network: Any) -> None:
+def check_chunks(network: keras.Layer) -> None:
     """Raise `InputError` if chunks would not add up to the batch.
 
     That is so if a forward pass changes a weight, such as batch statistics, or adds a
@@ -64,13 +67,13 @@ def check_chunks(network: Any) -> None:
         )
 
 
-def random_states(network: Any) -> list[Any]:
+def random_states(network: keras.Layer) -> list[keras.Variable]:
     """Return the variables from which a network's dropout draws."""
     weights = {id(weight) for weight in network.weights}
     return [state for state in network.variables if id(state) not in weights]
 
 
-def split(x: dict[str, Any], chunk_size: int) -> tuple[dict[str, Any], Any]:
+def split(x: dict[str, Tensor], chunk_size: int) -> tuple[dict[str, Tensor], Tensor]:
     """Cut the inputs of a batch of n rows into chunks of one size.
 
     Returns:
@@ -84,7 +87,7 @@ def split(x: dict[str, Any], chunk_size: int) -> tuple[dict[str, Any], Any]:
     return {name: _cut(part, size) for name, part in parts.items()}, count
 
 
-def split_gradients(vectors: dict[str, Any], chunk_size: int) -> dict[str, Any]:
+def split_gradients(vectors: dict[str, Tensor], chunk_size: int) -> dict[str, Tensor]:
     """Cut the gradients of embeddings as `split` does, the last filled up with 0."""
     parts = {}
     for side, value in vectors.items():
@@ -95,7 +98,7 @@ def split_gradients(vectors: dict[str, Any], chunk_size: int) -> dict[str, Any]:
     return parts
 
 
-def _size(count: Any, chunk_size: int) -> int:
+def _size(count: Tensor, chunk_size: int) -> int:
     return min(chunk_size, count) if isinstance(count, int) else chunk_size
 
 
@@ -103,7 +106,7 @@ def _cut(value: Any, size: int) -> Any:
     return ops.reshape(value, (-1, size, *ops.shape(value)[1:]))
 
 
-def join(chunks: dict[str, Any], count: Any) -> dict[str, Any]:
+def join(chunks: dict[str, Tensor], count: Tensor) -> dict[str, Tensor]:
     """Join chunks of embeddings, `(chunks, chunk_size, ...)`, to n rows."""
     return {
         side: ops.reshape(value, (-1, *ops.shape(value)[2:]))[:count]
@@ -111,6 +114,6 @@ def join(chunks: dict[str, Any], count: Any) -> dict[str, Any]:
     }
 
 
-def float32(embeddings: dict[str, Any]) -> dict[str, Any]:
+def float32(embeddings: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return embeddings in the dtype that losses compute in."""
     return {side: ops.cast(value, LOSS_DTYPE) for side, value in embeddings.items()}

@@ -7,12 +7,15 @@ from typing import Any
 import keras
 
 from keras_msd.checks import InputError, at_least
+from keras_msd.data.batches import Batches
 from keras_msd.training.resume import stage_variables
 
 UPDATES = 8
 
 
-def profile_updates(stage: Any, batches: Any, updates: int = UPDATES) -> dict[str, Any]:
+def profile_updates(
+    stage: keras.Model, batches: Batches, updates: int = UPDATES
+) -> dict[str, Any]:
     """Measure a few updates of a stage, then restore the stage.
 
     Each batch runs twice and the second run is measured: in the first, TensorFlow

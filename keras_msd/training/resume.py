@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from keras_msd.checks import InputError, at_least
+from keras_msd.data.batches import Batches
 from keras_msd.io.files import atomic_path, dotted, file_digest, remove
 from keras_msd.training.precision import NotFiniteError
 
@@ -35,18 +36,18 @@ class Fitted(NamedTuple):
         seconds_saving: Seconds spent on checkpoints since then.
     """
 
-    history: Any
+    history: keras.callbacks.History
     seconds_before: float
     seconds_saving: float
 
 
 def fit(
-    stage: Any,
-    batches: Any,
+    stage: keras.Model,
+    batches: Batches,
     folder: str | Path,
     minutes: float = 5.0,
     updates: int | None = None,
-    callbacks: Sequence[Any] = (),
+    callbacks: Sequence[keras.callbacks.Callback] = (),
     verbose: str | int = "auto",
 ) -> Fitted:
     """Train a stage, save it every few minutes, and continue where it stopped.
@@ -124,12 +125,12 @@ class _Saver(keras.callbacks.Callback):
 
     def __init__(
         self,
-        stage: Any,
-        batches: Any,
+        stage: keras.Model,
+        batches: Batches,
         folder: Path,
         minutes: float,
         updates: int,
-        callbacks: Sequence[Any],
+        callbacks: Sequence[keras.callbacks.Callback],
     ) -> None:
         super().__init__()
         self.stage, self.folder, self.minutes = stage, folder, minutes
@@ -271,7 +272,7 @@ class _Saver(keras.callbacks.Callback):
                 )
 
 
-def stage_variables(stage: Any) -> Iterator[tuple[str, Any]]:
+def stage_variables(stage: keras.Model) -> Iterator[tuple[str, keras.Variable]]:
     """Yield every variable that an update may change, with its position as a name.
 
     Keras numbers its own names, so those of the same stage differ between processes.

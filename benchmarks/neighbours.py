@@ -65,7 +65,8 @@ def environment(folder: Path, packages: list[str]) -> str:
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     python = str(folder / "bin" / "python")
     install = [python, "-m", "pip", "install", "--quiet", *packages]
-    ours = [f"{ROOT}[{EXTRAS}]", str(ROOT / "packages/tiny12")]
+    light = [str(ROOT / "packages" / name) for name in ("tiny12", "small12")]
+    ours = [f"{ROOT}[{EXTRAS}]", *light]
     subprocess.run([*install, *ours], check=True)
     return python
 

@@ -164,6 +164,17 @@ def test_a_package_of_an_own_encoder(tokenizer, fields, quantize, tmp_path):
     assert small.encode([]).shape == (0, encoder.dim)
 
 
+def test_layers_do_not_run_in_a_fork(tokenizer, tmp_path, monkeypatch):
+    encoder = random_encoder(tokenizer)
+    encoder.save(tmp_path / "trained")
+    options = ["--module", "my_encoder", "--out", str(tmp_path / "my_package")]
+    folder = TOOL["main"]([str(tmp_path / "trained"), *options])
+    small = light.LightEncoder(folder)
+    monkeypatch.setattr(light.os, "getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="Load it in each process"):
+        small.encode("A cat.")
+
+
 def test_a_package_needs_a_name_for_python(tmp_path):
     options = ["--module", "my-encoder", "--out", str(tmp_path / "out")]
     with pytest.raises(InputError, match="must be a Python name"):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the proof needs scipy, which loading does not
     from keras_msd.export.proof import Rows
 
 # Formats whose loaded models have threads of their own.
-THREADED = ("onnx", "onnx_text", "huggingface", "litert_text")
+THREADED = ("onnx", "onnx_text", "huggingface", "litert_text", "gguf")
 
 
 def export(

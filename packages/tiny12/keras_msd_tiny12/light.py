@@ -102,6 +102,8 @@ class LightEncoder:
 
     Raises:
         ValueError: The folder is no such encoder.
+
+    With layers, `encode` raises RuntimeError in a process that was forked later.
     """
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
@@ -276,8 +278,14 @@ def _layers(
     session = onnxruntime.InferenceSession(
         network.read_bytes(), options, providers=["CPUExecutionProvider"]
     )
+    process = os.getpid()
 
     def vectors(ids: list[list[int]]) -> np.ndarray:
+        if os.getpid() != process:  # it would wait for threads that are not there
+            raise RuntimeError(
+                "The encoder was loaded before this process was forked, and the "
+                "threads of onnxruntime are not in the fork. Load it in each process."
+            )
         found = np.empty((len(ids), dim), np.float32)
         # The longest first: a batch is as long as its first row.
         order = sorted(range(len(ids)), key=lambda place: -len(ids[place]))

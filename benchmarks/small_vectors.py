@@ -3,11 +3,11 @@
     pip install ./packages/small12
     python benchmarks/small_vectors.py --data DATA
 
-English sentences of `<data>/tatoeba` are searched with translations in 12 languages. Recall
-is the share of the ten nearest sentences by float32 that are among the ten by small
-vectors; P@1 is how often the right sentence comes first. `rescored` takes the forty
-nearest by bits and orders them by 8 bits. Bits are of vectors from which the mean of
-the documents was subtracted, or (`raw`) was not. Needs only small12's own package.
+English sentences of `<data>/tatoeba` are searched with translations in 12 languages.
+Recall is the share of the ten nearest sentences by float32 that are among the ten by
+small vectors; P@1 is how often the right sentence comes first. `rescored` takes the
+forty nearest by bits and orders them by 8 bits. Bits are of vectors from which the mean
+of the documents was subtracted, or (`raw`) was not. Needs only small12's own package.
 Writes benchmarks/results/small_vectors.json.
 """
 

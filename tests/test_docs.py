@@ -35,7 +35,7 @@ PAGES = [
 FENCE = re.compile(r"^```(\w+)?[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SCRIPTS = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-    for folder in ("benchmarks", "examples", "experiments", "export")
+    for folder in ("benchmarks", "examples", "experiments", "export", "tools")
     for path in (ROOT / folder).glob("*.py")
 }
 COMMANDS: Any = typer.main.get_command(app)

@@ -19,7 +19,7 @@ from keras_msd.version import __version__
 
 FILE = "model.gguf"
 EXTRA = "gguf"
-NORMALIZE = "keras_msd.normalize"  # llama.cpp leaves this to whoever calls it
+NORMALIZE = "sentence_encoder.normalize"  # llama.cpp leaves this to whoever calls it
 BLOCK = 32  # numbers of a row that share a scale
 LARGEST_ROOM = 2**16  # tokens; llama.cpp takes less where a model does
 TYPES = {None: "F32", "f16": "F16", "q8_0": "Q8_0", "q4_0": "Q4_0"}

@@ -101,7 +101,7 @@ def recipe_from(values: Mapping[str, Any], label: str) -> "Recipe":
             there is nothing of the name in `extends`.
 
     Example:
-        >>> about = {"name": "mine", "title": "My recipe", "scales": ["smoke"]}
+        >>> about = {"name": "mine", "title": "My recipe"}
         >>> values = {"extends": "xkd_lab", "recipe": about, "data": {"seed": 4}}
         >>> recipe = msd.recipes.recipe_from(values, "my settings")
         >>> recipe.recipe.name, recipe.data.seed

@@ -47,7 +47,7 @@ from keras_msd import (
     training as training,
 )
 from keras_msd.checks import InputError as InputError
-from keras_msd.distillation import distil as distil
+from keras_msd.distillation.distil import distil as distil
 from keras_msd.evaluate import (
     callbacks as callbacks,
 )

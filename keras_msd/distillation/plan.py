@@ -1,0 +1,287 @@
+"""Decide what `distil` makes: where it starts, and what fits into the file."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_msd.checkpoints.packaged import (
+    FILES,
+    backbone_is_installed,
+    is_bag_of_words,
+    is_installed,
+    is_packaged,
+    known_languages,
+)
+from keras_msd.checks import InputError
+from keras_msd.io.files import read_json
+from keras_msd.load import check_source
+from keras_msd.models.config import EncoderConfig
+from keras_msd.models.network import WORD, weight_shapes
+from keras_msd.models.trim import POSITION
+
+PAIRS, TABLE, SMALL, BACKBONE = "pairs", "tiny12", "small12", "e5-small"
+LAYERS_MB = 8.0  # below this, no transformer layers fit beside a vocabulary
+DEFAULT_MB = 16.0
+SCHEME = "int4"
+
+# The languages of XLM-R, whose tokenizer and initial weights e5-small has.
+BACKBONE_LANGUAGES = (
+    "af am ar as az be bg bn br bs ca cs cy da de el en eo es et eu fa fi fr fy ga gd "
+    "gl gu ha he hi hr hu hy id is it ja jv ka kk km kn ko ku ky la lo lt lv mg mk ml "
+    "mn mr ms my ne nl no om or pa pl ps pt ro ru sa sd si sk sl so sq sr su sv sw ta "
+    "te th tl tr ug uk ur uz vi xh yi zh"
+).split()
+
+# Bytes of a `litert` file: of a weight in 4 bits with its scale; what its tokenizer
+# takes for a token; and what the file has in any case. Measured on small12.
+WEIGHT_BYTES, TOKEN_BYTES, FILE_BYTES = 0.5625, 15, 650_000
+FLOAT_BYTES = 4  # of positions, biases and norms
+ENOUGH = 0.96  # share of the expected tokens that the vocabulary should have
+LEAST = 0.9  # below this, no encoder is made
+SHARES = (1.0, 0.75, 0.5, 0.375)  # of the neurons of a layer that may stay
+
+
+class Start(NamedTuple):
+    """Where training starts.
+
+    Attributes:
+        source: What `load_encoder` opens; "pairs" for the ridge baseline.
+        vocabulary: An encoder whose tokens it also gets, or None.
+        teacher: What `load_teacher` opens, if no other teacher is asked for.
+        table: Whether it is a token embedding table, without transformer layers.
+        reason: Why it was chosen, for people.
+    """
+
+    source: Any
+    vocabulary: str | None
+    teacher: Any
+    table: bool
+    reason: str
+
+
+def backbones() -> list[str]:
+    """Return the names of the installed encoders that have transformer layers."""
+    found = [SMALL] if is_installed(SMALL) else []
+    return [*found, *(name for name in FILES if backbone_is_installed(name))]
+
+
+def default_start(
+    languages: Collection[str], max_mb: float | None, teacher: Any = None
+) -> Start:
+    """Return the start for some languages and a size.
+
+    Args:
+        languages: Codes of all languages of the texts.
+        max_mb: Maximum size of the file in megabytes.
+        teacher: The teacher that was asked for, or None.
+    """
+    there = backbones()
+    known = set(known_languages(SMALL))
+    other = sorted(set(languages) - known)
+    why_table = None
+    if teacher is not None and teacher not in there:
+        why_table = "the teacher is not a backbone"
+    elif not there:
+        why_table = "no backbone is installed"
+    elif max_mb is not None and max_mb < LAYERS_MB:
+        why_table = f"transformer layers need {LAYERS_MB:g} MB"
+    elif BACKBONE not in there and other:
+        why_table = f"{SMALL} does not know {', '.join(other)}, and {BACKBONE}, which "
+        why_table += "may, is not installed"
+    if why_table:
+        default = teacher in (None, "default")
+        start = TABLE if default and is_installed(TABLE) and not max_mb else PAIRS
+        return Start(start, None, teacher or "default", True, why_table)
+    if BACKBONE not in there:
+        return Start(SMALL, None, SMALL, False, f"{SMALL} knows these languages")
+    if SMALL not in there:
+        return Start(BACKBONE, None, BACKBONE, False, f"{BACKBONE} is installed")
+    if not other:
+        return Start(SMALL, None, BACKBONE, False, f"{SMALL} knows these languages")
+    reason = f"layers of {SMALL}, tokens of {BACKBONE} for {', '.join(other)}"
+    if unknown := sorted(set(other) - set(BACKBONE_LANGUAGES)):
+        reason += f"; neither was trained on {', '.join(unknown)}"
+    return Start(SMALL, BACKBONE, BACKBONE, False, reason)
+
+
+def named_start(source: Any, teacher: Any = None) -> Start:
+    """Return the start that was asked for.
+
+    Args:
+        source: "pairs", or what `load_encoder` opens.
+        teacher: The teacher that was asked for, or None.
+
+    Raises:
+        InputError: The source does not exist.
+    """
+    asked = "as you asked"
+    if source == PAIRS:
+        return Start(PAIRS, None, teacher or "default", True, asked)
+    check_source(source, "start")
+    if _is_table(source):
+        return Start(source, None, teacher or "default", True, asked)
+    own = BACKBONE if source == SMALL and BACKBONE in backbones() else source
+    return Start(source, None, teacher or own, False, asked)
+
+
+def _is_table(source: Any) -> bool:
+    """Tell whether an encoder has no transformer layers, before it is loaded."""
+    if is_packaged(source):
+        return is_bag_of_words(str(source))
+    config = Path(source, "encoder.json")
+    return config.is_file() and read_json(config)["config"]["num_layers"] == 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is made.
+
+    Attributes:
+        start: Where training starts.
+        teacher: Name of the teacher.
+        reason: Why that start.
+        languages: Codes of the languages.
+        tokens: Size of the vocabulary.
+        num_layers: Transformer layers.
+        num_heads: Attention heads of a layer.
+        intermediate_dim: Neurons of a feed-forward layer.
+        pruned: Whether heads or neurons of the start are gone.
+        coverage: Share of the tokens of such texts that the vocabulary is expected to
+            have.
+        expected_bytes: Expected size of the file.
+        max_mb: What was asked for, in megabytes.
+        steps: Training steps.
+        minutes: Expected minutes of training.
+    """
+
+    start: str
+    teacher: str
+    reason: str
+    languages: list[str]
+    tokens: int
+    num_layers: int
+    num_heads: int
+    intermediate_dim: int
+    pruned: bool
+    coverage: float | None
+    expected_bytes: int
+    max_mb: float | None
+    steps: int
+    minutes: float
+
+    def values(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the printed plan."""
+        yield f"Languages: {', '.join(self.languages)}"
+        yield f"Start: {self.start} ({self.reason}); teacher: {self.teacher}"
+        covered = ""
+        if self.coverage is not None:
+            covered = f", {100 * self.coverage:.1f} % of the tokens of such texts"
+        yield f"Vocabulary: {self.tokens:,} tokens{covered}"
+        if self.num_layers:
+            yield (
+                f"Layers: {self.num_layers}, each with {self.num_heads} heads and "
+                f"{self.intermediate_dim:,} neurons"
+            )
+        limit = "" if self.max_mb is None else f" of at most {self.max_mb:g} MB"
+        yield f"File: about {self.expected_bytes / 1e6:.1f} MB{limit}, 4 bits a weight"
+        if self.steps:
+            yield f"Training: {self.steps:,} steps, about {self.minutes:.0f} minutes"
+        else:
+            yield "Training: none"
+
+
+def file_bytes(config: EncoderConfig, tokens: int | None = None) -> int:
+    """Return the expected bytes of a 4-bit `litert` file with its tokenizer."""
+    shapes = weight_shapes(config)
+    rows = tokens or config.vocabulary_size
+    shapes[WORD] = (rows, shapes[WORD][1])
+    total = FILE_BYTES + TOKEN_BYTES * rows
+    for path, shape in shapes.items():
+        rounded = len(shape) > 1 and path != POSITION
+        each = WEIGHT_BYTES if rounded else FLOAT_BYTES
+        total += round(each * int(np.prod(shape)))
+    return total
+
+
+class Shape(NamedTuple):
+    """The vocabulary and the layers that fit into a file.
+
+    Attributes:
+        tokens: Size of the vocabulary.
+        coverage: Share of the expected tokens that it has.
+        pruned: `num_heads` and `intermediate_dim`, if heads and neurons must go.
+    """
+
+    tokens: int
+    coverage: float
+    pruned: dict[str, int]
+
+
+def shape_of(
+    config: EncoderConfig, expected: np.ndarray, least: int, max_bytes: float
+) -> Shape:
+    """Return the vocabulary and the layers that fit into so many bytes.
+
+    Tokens come first, as many as fit beside whole layers. If those would be too few,
+    heads and neurons go.
+
+    Args:
+        config: The encoder at the start.
+        expected: How often each token is expected: `(vocabulary_size,)`.
+        least: Number of tokens that a vocabulary needs in any case.
+        max_bytes: Maximum size of the file.
+
+    Raises:
+        InputError: No encoder fits; the message has the smallest size that works.
+    """
+    useful = np.sort(expected[expected > 0])[::-1]
+    share = np.cumsum(useful) / useful.sum()
+
+    def tokens_for(coverage: float) -> int:
+        return max(least, int(np.searchsorted(share, coverage)) + 1)
+
+    found = None
+    for pruned in _widths(config):
+        own = config.model_copy(update=pruned)
+        per_token = file_bytes(own, 2) - file_bytes(own, 1)
+        room = int((max_bytes - file_bytes(own, 1)) // per_token) + 1
+        tokens = min(room, len(useful))
+        if tokens >= tokens_for(LEAST):
+            found = Shape(tokens, float(share[tokens - 1]), pruned)
+        if tokens >= min(tokens_for(ENOUGH), len(useful)):
+            break
+    if found is None:
+        smallest = file_bytes(own, tokens_for(LEAST))
+        raise InputError(
+            "`max_mb` is too small for these languages and this start. Received: "
+            f"{max_bytes / 1e6:g}. Give at least {np.ceil(smallest / 1e5) / 10:g}, "
+            f'fewer languages, or `start="{PAIRS}"` (`--start {PAIRS}`), which has no '
+            "layers."
+        )
+    return found
+
+
+def _widths(config: EncoderConfig) -> Sequence[dict[str, int]]:
+    """Return the layers that can be tried, widest first; {} keeps them whole."""
+    if config.repeats > 1 or not config.num_layers:
+        return [{}]
+    head_dim = config.head_dim or config.hidden_dim // config.num_heads
+    return [
+        {}
+        if share == 1
+        else {
+            "num_heads": int(np.ceil(config.num_heads * (1 + share) / 2)),
+            "head_dim": head_dim,
+            "intermediate_dim": max(
+                32, int(config.intermediate_dim * share) // 32 * 32
+            ),
+        }
+        for share in SHARES
+    ]

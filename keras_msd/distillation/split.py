@@ -1,0 +1,145 @@
+"""Read pairs of any kind, and split them into training and held-out pairs."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from keras_msd.checks import InputError
+from keras_msd.choices import MIN_PAIRS
+from keras_msd.data.cleaning import Cleaning, normalize
+from keras_msd.data.pair import PairFile, Pairs, pair_code
+from keras_msd.data.readers.discover import read_pairs
+from keras_msd.data.readers.tables import pairs_of_rows
+from keras_msd.data.write import write_rows
+from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
+from keras_msd.io.files import atomic_path, read_json, text_hash, write_json
+
+HELD_OUT_SHARE = 1 / 8  # share of source sentences, chosen by hash
+MAX_HELD_OUT = 2000  # held-out pairs per language
+CLEANING = Cleaning(max_chars=None, max_words=None)  # the encoder cuts long texts
+COUNTS = "pairs.json"
+
+Counts = dict[str, dict[str, int]]  # by language pair, then by use or reason
+
+
+def open_pairs(
+    pairs: Any, columns: Iterable[Any] | None, format: str | None, **codes: Any
+) -> Pairs:
+    """Return pairs that are in files or in memory, ready to be read."""
+    if isinstance(pairs, Pairs):
+        return pairs
+    listed = [pairs] if isinstance(pairs, str | Path) else pairs
+    paths = isinstance(listed, list | tuple) and listed
+    if paths and isinstance(listed[0], str | Path):
+        return read_pairs(listed, format, columns=columns, **codes)
+    names = None if columns is None else [str(column) for column in columns]
+    return pairs_of_rows(pairs, columns=names, **codes)
+
+
+def split(corpus: Pairs, folder: Path) -> tuple[Counts, Counts]:
+    """Write `parallel/train` and `parallel/dev`, unless `folder` has them.
+
+    One source sentence in eight is held out with one of its translations; a hash of the
+    sentence decides which. No held-out sentence is in a training pair.
+
+    Returns:
+        For each language pair, the numbers of pairs in "train", "choose" (tuning half)
+        and "report" (reporting half); and those that are not used, by reason.
+
+    Raises:
+        InputError: There are too few pairs.
+    """
+    if (folder / COUNTS).is_file():
+        known = read_json(folder / COUNTS)
+        return known["pairs"], known["dropped"]
+    by_code: dict[str, list[PairFile]] = {}
+    for file in corpus.files:
+        by_code.setdefault(pair_code(*file.languages), []).append(file)
+    counts: Counts = {}
+    dropped: Counts = {}
+    with atomic_path(folder) as temporary:
+        for code, files in by_code.items():
+            found = _split_one(files, temporary / "parallel")
+            counts[code], dropped[code] = found
+        _check_counts(counts, dropped)
+        write_json(temporary / COUNTS, {"pairs": counts, "dropped": dropped})
+    return counts, dropped
+
+
+def _check_counts(counts: Counts, dropped: Counts) -> None:
+    total = sum(count["train"] for count in counts.values())
+    if total < MIN_PAIRS:
+        lost = sum(map(Counter[str], dropped.values()), Counter[str]())
+        reasons = ", ".join(f"{number} {reason}" for reason, number in lost.items())
+        raise InputError(
+            f"`pairs` needs at least {MIN_PAIRS} training pairs after one in "
+            f"eight is held out. Received: {total}"
+            f"{f' (dropped: {reasons})' if lost else ''}. Add pairs, or give the texts "
+            "as `texts` (`--text`), which needs no translations."
+        )
+    for code, count in counts.items():
+        if not min(count.values()):
+            said = ", ".join(f"{number} to {use}" for use, number in count.items())
+            raise InputError(
+                f"`pairs` in `{code}` has too few pairs. Received: {said}. Add more, "
+                "or leave that language out."
+            )
+
+
+def _split_one(
+    files: Iterable[PairFile], folder: Path
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Split the pairs of one language pair.
+
+    Returns:
+        The number of pairs in each part, and of dropped pairs by reason.
+    """
+    files, dropped = list(files), Counter[str]()
+    name = f"own.{'-'.join(files[0].languages)}.tsv.gz"
+    held: dict[str, tuple[float, str]] = {}
+    # Held-out translations; training pairs with one of them are dropped.
+    seen: set[str] = set()
+    for source, target in _clean(files, Counter()):
+        if (place := _place(source)) < HELD_OUT_SHARE:
+            if source not in held and target not in seen:
+                held[source] = place, target
+            seen.add(target)
+    chosen = sorted(held, key=lambda source: held[source])[:MAX_HELD_OUT]
+    write_rows(folder / "dev" / name, ((it, held[it][1]) for it in chosen))
+    dev = {(source, held[source][1]) for source in chosen}
+
+    def training() -> Iterator[tuple[str, str]]:
+        known = set[bytes]()
+        for row in _clean(files, dropped):
+            if (key := text_hash(*row)) in known:
+                dropped["duplicate"] += 1
+                continue
+            known.add(key)
+            if _place(row[0]) >= HELD_OUT_SHARE and row[1] not in seen:
+                yield row
+            elif row not in dev:
+                dropped["held_out"] += 1
+
+    trained = write_rows(folder / "train" / name, training())
+    of = [half_of(source) for source in chosen]
+    counts = {"train": trained, CHOOSE: of.count(CHOOSE), REPORT: of.count(REPORT)}
+    return counts, dict(dropped)
+
+
+def _clean(
+    files: Iterable[PairFile], dropped: Counter[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the pairs that pass the filters; count the others by reason."""
+    for file in files:
+        for pair in file.rows():
+            source, target = map(normalize, pair)
+            if reason := CLEANING.reason(source, target):
+                dropped[reason] += 1
+            else:
+                yield source, target
+
+
+def _place(source: str) -> float:
+    """Map a text to a number in [0, 1) by its hash."""
+    return int.from_bytes(text_hash(source)[:6]) / 2**48

@@ -1,0 +1,137 @@
+"""Score the encoders of a `distil` run, choose one, and say what the scores show."""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from itertools import compress
+from typing import Any
+
+from keras_msd.comparison import Prompted, Questions
+from keras_msd.data.examples import LANGUAGES, example_pairs, example_similarity
+from keras_msd.data.pair import ENGLISH
+from keras_msd.evaluate.similarity import sts_tracks
+from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
+from keras_msd.evaluate.translations import TEXT, retrieval_languages
+from keras_msd.evaluate.vectors import encoded, mean_score, percent
+
+GENERAL_ROWS = 600  # graded general pairs per language
+FEW = 30  # pairs below which no difference is called one
+Held = Mapping[str, Sequence[tuple[str, str]]]  # pairs by code
+
+
+def questions(held: Held, part: str) -> Questions:
+    """Return one half of the held-out pairs, ready to be scored."""
+    return Questions(
+        (source, target, code)
+        for code, pairs in held.items()
+        for source, target in pairs
+        if half_of(source) == part
+    )
+
+
+def choose(encoders: Mapping[str, Any], held: Held) -> tuple[str, dict[str, Any]]:
+    """Return the name of the best encoder on the tuning half, and all scores there.
+
+    The mean reciprocal rank decides, and where it is equal the margin: precision alone
+    is often 100 before training.
+    """
+    asked = questions(held, CHOOSE)
+    scores = {name: asked.score(Prompted(it, None), 0) for name, it in encoders.items()}
+    best = max(scores, key=lambda name: (scores[name]["mrr"], scores[name]["margin"]))
+    return best, scores
+
+
+def report(
+    encoders: Mapping[str, Any], held: Held, languages: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return the scores of encoders on the reporting half, the result's first.
+
+    Returns:
+        As in `encoders` of `compare`, without sizes and times, and:
+
+        - `general`: see `general_scores`;
+        - `gain`: for all but the first, how much higher the first's precision is, and
+          its 95 % bootstrap interval, from the same draws of source sentences.
+    """
+    asked, rows, hits = questions(held, REPORT), [], []
+    for name, encoder in encoders.items():
+        vectors = encoded(Prompted(encoder, None).encode, asked.texts)
+        margins, ranks = asked.measure(vectors)
+        hits.append((margins > 0).mean(axis=0))
+        row = {"name": name, **asked.summary(margins, ranks, 0)}
+        row["general"] = general_scores(encoder, languages)
+        if len(hits) > 1:
+            difference = hits[0] - hits[-1]
+            row["gain"] = [percent(difference.mean()), *asked.interval(difference, 0)]
+        rows.append(row)
+    return rows
+
+
+@cache
+def _general() -> dict[str, list[Any]]:
+    """Return the reporting half of the graded general pairs, by language."""
+    rows = example_similarity(count=GENERAL_ROWS)
+    # Drop rows whose two sentences are in different halves.
+    kept = [half_of(one) == half_of(two) == REPORT for _, one, two in rows[ENGLISH]]
+    return {code: list(compress(graded, kept)) for code, graded in rows.items()}
+
+
+def general_scores(encoder: Any, languages: Collection[str]) -> dict[str, float]:
+    """Score an encoder on general sentences, which come with the library.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        languages: Codes; those without general sentences are left out.
+
+    Returns:
+        Means over languages x 100; empty if there are sentences in none of them.
+        `similarity`: Spearman correlation between the cosines within each language and
+        those that all-MiniLM-L6-v2 gives to the English sentences. `translations`:
+        precision at 1 of translations to and from English.
+    """
+    codes = [code for code in LANGUAGES if code in languages]
+    rows = {code: it for code, it in _general().items() if code in languages}
+    found: dict[str, float] = {}
+    if rows:
+        found["similarity"] = mean_score(sts_tracks(encoder, rows).values())
+    if codes and ENGLISH in languages:
+        pairs: dict[str, list[tuple[str, str]]] = {}
+        for pair in example_pairs(codes, "dev"):
+            pairs.setdefault(pair.language, []).append((pair.source, pair.target))
+        scores = retrieval_languages(encoder, pairs, REPORT, TEXT)
+        found["translations"] = scores["precision"]
+    return found
+
+
+def words(rows: Sequence[Mapping[str, Any]], pairs: int) -> list[str]:
+    """Return sentences that say what the rows of `report` show.
+
+    Args:
+        rows: The result's row first.
+        pairs: Number of held-out pairs that they are scored on.
+    """
+    first = rows[0]
+    said = [
+        f"On {pairs} held-out pairs of yours, {first['name']} finds "
+        f"{first['precision']:.1f} % of the translations (95 % interval "
+        f"{first['interval'][0]:.1f} to {first['interval'][1]:.1f})."
+    ]
+    if all(row["precision"] == 100 for row in rows):
+        said.append(
+            "All encoders find every translation: these pairs cannot tell them apart, "
+            "only the margin can. Add harder pairs, such as similar sentences."
+        )
+    for row in rows[1:]:
+        gain, low, high = row["gain"]
+        between = f"95 % interval {low:+.1f} to {high:+.1f}"
+        if pairs < FEW or low <= 0 <= high:
+            said.append(
+                f"{row['name']}: {row['precision']:.1f}. {pairs} pairs cannot tell "
+                f"which is better ({gain:+.1f}, {between})."
+            )
+        else:
+            which = "better" if gain > 0 else "worse"
+            said.append(
+                f"{row['name']}: {row['precision']:.1f}. The result is {which} "
+                f"({gain:+.1f}, {between})."
+            )
+    return said

@@ -1,5 +1,6 @@
 """The command `keras-msd distil`: an encoder for your languages and your size."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,8 @@ def distil(
     format: str | None = None,
     columns: Annotated[str | None, typer.Option("--columns", metavar="A,B")] = None,
     start: str | None = None,
+    guard: float = 1.0,
+    no_guard: bool = False,
     teacher: str | None = None,
     multilingual: bool = False,
     steps: int | None = None,
@@ -58,6 +61,9 @@ def distil(
         columns: Names or numbers (from 1) of both columns.
         start: Where training starts: e5-small, small12, tiny12, pairs (ridge baseline)
             or the folder of an encoder or checkpoint.
+        guard: Keep the encoder before training if a score on general text falls by more
+            than this many points.
+        no_guard: Allow any loss on general text.
         teacher: Whose vectors are learnt: default (all-MiniLM-L6-v2), a folder,
             hf://org/name, ... Default: that of the start.
         multilingual: Your teacher reads other languages than English.
@@ -68,6 +74,7 @@ def distil(
         store: Folder to cache the teacher's vectors; runs can share it.
         seed: Seed for the order of the pairs.
     """
+    print(f"Making an encoder in {out}", file=sys.stderr, flush=True)
     from keras_msd.data.readers.discover import check_pairs, read_pairs
     from keras_msd.data.readers.lines import read_texts
 
@@ -98,6 +105,7 @@ def distil(
             teacher=teacher,
             multilingual=multilingual,
             start=start,
+            guard=None if no_guard else guard,
             minutes=minutes,
             steps=steps,
             batch_size=batch_size,

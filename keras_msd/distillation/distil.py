@@ -17,7 +17,7 @@ from keras_msd.checks import InputError
 from keras_msd.choices import MAX_LENGTH
 from keras_msd.data.batches import check_reads
 from keras_msd.data.examples import LANGUAGES, example_pairs
-from keras_msd.data.pair import ENGLISH, Pairs, languages_of_pairs, pair_code
+from keras_msd.data.pair import ENGLISH, languages_of_pairs, pair_code
 from keras_msd.data.readers.discover import check_pairs, read_pairs
 from keras_msd.data.store import GuideStore
 from keras_msd.data.write import write_rows
@@ -100,6 +100,7 @@ def distil(
     teacher: Any = None,
     multilingual: bool = False,
     start: str | Path | None = None,
+    guard: float | None = 1.0,
     minutes: float = 10.0,
     steps: int | None = None,
     batch_size: int | None = None,
@@ -151,6 +152,9 @@ def distil(
         multilingual: Whether your own teacher reads more than English.
         start: Where training starts: "e5-small", "small12", "tiny12", "pairs", or
             anything else that `load_encoder` accepts.
+        guard: Most points that a score on general text may lose by training, else the
+            encoder before training is kept. None allows any loss. The ridge baseline is
+            not guarded.
         minutes: Expected minutes of training; the speed is measured once, before
             training. 0 trains nothing.
         steps: Number of training steps, in place of `minutes`.
@@ -199,7 +203,7 @@ def distil(
         keras_msd.checks.InputError: `pairs` needs at least 100 training pairs after ...
     """
     checks.above(0, learning_rate=learning_rate, max_mb=max_mb)
-    checks.at_least(0, minutes=minutes)
+    checks.at_least(0, minutes=minutes, guard=guard)
     checks.at_least(2, batch_size=batch_size)
     checks.at_least(1, steps=steps)
     checks.at_least(16, vocabulary_size=vocabulary_size)
@@ -214,30 +218,32 @@ def distil(
     out, began, say = Path(out_dir), time.monotonic(), _printer(progress)
     say("Reading the pairs")
     codes = {"language": language, "source_language": source_language}
-    corpus = Pairs([])
+    corpus = None
     if pairs is not None:
         corpus = open_pairs(pairs, columns, format, **codes)
         check_pairs(corpus)
-    of_pairs = [pair_code(*file.languages) for file in corpus.files]
+    files = [] if corpus is None else corpus.files
+    of_pairs = [pair_code(*file.languages) for file in files]
     known = [*dict.fromkeys([*languages_of_pairs(of_pairs), *languages])]
     begin = (
         default_start(known, max_mb, teacher)
         if start is None
         else named_start(start, teacher)
     )
-    if begin.table and not corpus.files:
+    if begin.table and corpus is None:
         raise InputError(
             "Without pairs, `distil` needs a start with layers. Received: the start "
             f"`{begin.source}` ({begin.reason}). Give `pairs`, or install a backbone "
             "(README)."
         )
-    english = all(file.source_language == ENGLISH for file in corpus.files)
+    english = all(file.source_language == ENGLISH for file in files)
     teaching = _Teaching.of(begin, teacher, multilingual or not english)
-    for file in corpus.files:
+    for file in files:
         check_reads(teaching.guide, "source", file)
     options = {
         "start": str(begin.source),
         "max_mb": max_mb,
+        "guard": guard,
         "minutes": minutes,
         "steps": steps,
         "batch_size": batch_size,
@@ -245,14 +251,15 @@ def distil(
         "vocabulary_size": vocabulary_size,
         "seed": seed,
     }
-    inputs = {"pairs": corpus.digest(), "texts": digest(*extra), "languages": known}
+    content = None if corpus is None else corpus.digest()
+    inputs = {"pairs": content, "texts": digest(*extra), "languages": known}
     inputs |= {"teacher": teaching.guide.fingerprint}
     _check_folder(out, inputs, options)
     if (out / REPORT_FILE).is_file():
         return dict(read_json(out / REPORT_FILE))
     there = out.exists()
     try:
-        counts, dropped = split(corpus, out / "data") if corpus.files else ({}, {})
+        counts, dropped = ({}, {}) if corpus is None else split(corpus, out / "data")
         if not (out / SETTINGS).is_file():
             write_json(out / SETTINGS, {"inputs": inputs, "options": options})
         job = _Job(out, begin, teaching, extra, known, options, store_dir, say)
@@ -351,10 +358,9 @@ class _Job:
         self.stores = Path(store_dir or default_store_dir())
         self.store = GuideStore(self.guide, self.stores / self.guide.fingerprint)
         parallel = out / "data" / "parallel"
-        self.train_pairs = (
-            read_pairs(parallel / "train") if parallel.is_dir() else Pairs([])
-        )
-        self.held = read_held_out(parallel / "dev") if parallel.is_dir() else {}
+        trained = parallel.is_dir()
+        self.train_pairs = list(read_pairs(parallel / "train")) if trained else []
+        self.held = read_held_out(parallel / "dev") if trained else {}
 
     def made(self, name: str, make: Callable[[], Encoder]) -> Encoder:
         """Return the encoder in a folder; make and save it if it is not there."""
@@ -471,7 +477,7 @@ class _Job:
 
     def _closed_form(self) -> Encoder:
         """Fit the ridge baseline ("closed form") and return it as an encoder."""
-        pairs = list(self.train_pairs)
+        pairs = self.train_pairs
         sources = [pair.source for pair in pairs]
         texts = [*sources, *(pair.target for pair in pairs)]
         size = self.options["vocabulary_size"]
@@ -486,11 +492,17 @@ class _Job:
     # ------------------------------------------------------------------- training
 
     @property
+    def guard(self) -> float | None:
+        """Points that general text may lose; the ridge baseline knows only yours."""
+        limit: float | None = self.options["guard"]
+        return None if self.begin.source == PAIRS else limit
+
+    @property
     def batch_size(self) -> int:
         """Pairs in a batch."""
         usual = TABLE_BATCH if self.begin.table else LAYERS_BATCH
         size = self.options["batch_size"] or usual
-        return int(min(size, len(list(self.train_pairs)) // 2))
+        return int(min(size, len(self.train_pairs) // 2))
 
     def _steps(self, encoder: Encoder) -> tuple[int, float]:
         """Return the number of training steps, and the minutes that they will take."""
@@ -512,6 +524,8 @@ class _Job:
     def train(self, plan: Plan) -> None:
         """Train the encoder at the start: a run of a recipe."""
         self.say("Training")
+        known_table = self.begin.table and self.begin.source != PAIRS
+        general = self._general() if known_table else {}
         teacher, data = dict(self.teacher), self.out / "data"
         if "source" not in teacher:
             teacher["source"] = str(self._vectors(teacher["multilingual"]))
@@ -519,8 +533,6 @@ class _Job:
         if rate is None:
             rate = PRUNED_RATE if plan.pruned else RATE
             rate = TABLE_RATE if self.begin.table else rate
-        known_table = self.begin.table and self.begin.source != PAIRS
-        general = self._general() if known_table else {}
         recipe = recipe_of(
             plan,
             self.out / START,
@@ -540,7 +552,8 @@ class _Job:
         """Return a file with the vectors of a teacher that has no name."""
         path = self.out / "teacher.npz"
         if not path.is_file():
-            pairs = [(pair.source, pair.target) for pair in self.train_pairs]
+            trained = read_pairs(self.out / "data" / "parallel" / "train")
+            pairs = [(pair.source, pair.target) for pair in trained]
             if multilingual:
                 pairs += [pair for of in self.held.values() for pair in of]
             sides = 2 if multilingual else 1
@@ -576,14 +589,17 @@ class _Job:
         if self.begin.table and self.begin.source != PAIRS:
             places[CLOSED_FORM] = self.out / CLOSED_FORM
         encoders = {name: self._rounded(name, place) for name, place in places.items()}
-        kept, tuning = START, {}
+        kept, tuning = START, dict[str, Any]()
         if self.held:
-            kept, tuning = verdict.choose(encoders, self.held)
+            kept, tuning = verdict.choose(
+                encoders, self.held, self.languages, self.guard
+            )
         ours = {name: self.out / ROUNDED / name for name in encoders}
         if not (self.out / ENCODER).is_dir():
             with atomic_path(self.out / ENCODER) as temporary:
                 shutil.copytree(ours[kept], temporary, dirs_exist_ok=True)
-        file = self._exported(load_saved(self.out / ENCODER))
+        result = load_saved(self.out / ENCODER)
+        file = self._exported(result)
         card = read_json(file / "card.json")
         others = {NAMES[name]: it for name, it in encoders.items() if name != kept}
         if self.guide.languages is None:
@@ -592,11 +608,11 @@ class _Job:
         rows = []
         if self.held:
             rows = verdict.report(scored, self.held, self.languages)
-        sizes = {NAMES[name]: file_bytes(it.config) for name, it in encoders.items()}
         for row in rows:
-            row["bytes"] = sizes.get(row["name"])
-        if rows:
-            rows[0]["bytes"] = card["bytes"]
+            config = getattr(scored[row["name"]], "config", None)
+            size = config and file_bytes(config)
+            alike = size in (None, file_bytes(result.config))
+            row["bytes"] = card["bytes"] if alike else size
         pairs = sum(count[REPORT] for count in counts.values())
         return {
             "plan": plan.values(),

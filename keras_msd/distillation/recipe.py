@@ -3,29 +3,38 @@
 from pathlib import Path
 from typing import Any
 
+from keras_msd.choices import WEIGHT_DECAY
 from keras_msd.distillation.plan import SCHEME, Plan
 from keras_msd.recipes.load import recipe_from
 from keras_msd.recipes.settings import Recipe
 
 GENERAL = "general"  # corpus of general sentences
-NO_LIMIT = 1_000_000  # characters; the encoder cuts long texts
+NO_LIMIT = 1_000_000  # of characters and words; the encoder cuts long texts
 BUCKETS = 3  # batch shapes, each compiled once
 
-# As small12 was trained, see recipes/msd_backbone.toml.
-SIMILARITIES = {
-    "similarities": {
+Terms = dict[str, dict[str, Any]]
+
+
+def _similarities(temperature: float) -> dict[str, Any]:
+    return {
         "loss": "multilingual_contrastive",
         "goals": "teacher",
         "grouped": True,
-        "arguments": {"target": "softmax", "temperature": 0.02},
-    },
+        "arguments": {"target": "softmax", "temperature": temperature},
+    }
+
+
+# As small12 was trained, see recipes/msd_backbone.toml.
+OF_LAYERS: Terms = {
+    "similarities": _similarities(0.02),
     "others": {
         "loss": "similarity_distribution",
         "goals": "teacher",
         "arguments": {"temperature": 0.02, "across": True},
     },
 }
-TABLE_TEMPERATURE = 0.1
+# A table cannot meet the teacher's vectors; it is trained for retrieval alone.
+OF_TABLE: Terms = {"similarities": _similarities(0.1)}
 
 
 def recipe_of(
@@ -57,26 +66,23 @@ def recipe_of(
         table: Whether the encoder has no layers.
         seed: Of the run.
     """
-    shared = {
+    # Each squared error is then a mean of 1 - cosine.
+    weight = 0.0 if table else dim / 2
+    stage = {
         "skip": False,
         "steps": plan.steps,
         "batch_size": batch_size,
         "learning_rate": learning_rate,
+        "weight_decay": 0.0 if table else WEIGHT_DECAY,
         "quantize": SCHEME,
         "buckets": BUCKETS,
+        "weights": {"source_mse": weight, "target_mse": weight},
+        "losses": OF_TABLE if table else OF_LAYERS,
     }
-    scale = dim / 2  # each squared error is then a mean of 1 - cosine
-    stages: dict[str, Any] = {
-        "teach_assistant": shared
-        | {"weights": {"source_mse": scale, "target_mse": scale}}
-        | {"losses": SIMILARITIES}
-    }
-    if table:
-        own = {"target": "softmax", "temperature": TABLE_TEMPERATURE, "kd_weight": 0.0}
-        stages = {"contrastive_learning": shared | own | {"weight_decay": 0.0}}
     others = [code for code in general if code not in codes]
     data: dict[str, Any] = {"kind": "folder", "languages": [*codes, *others]}
-    data |= {"max_characters": NO_LIMIT, "max_length": max_length, "seed": seed}
+    data |= {"max_characters": NO_LIMIT, "max_words": NO_LIMIT}
+    data |= {"max_length": max_length, "seed": seed}
     if general:
         data["weights"] = {GENERAL: min(general.values())}
     values = {
@@ -91,7 +97,7 @@ def recipe_of(
         "data": data,
         "assistant": {"source": str(start), "dropout": 0.0},
         "student": {"kind": "none"},
-        "stages": stages,
+        "stages": {"teach_assistant": stage},
         "evaluate": {
             "sets": ["held-out"],
             "languages": {"held-out": codes},

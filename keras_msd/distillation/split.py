@@ -1,7 +1,7 @@
 """Read pairs of any kind, and split them into training and held-out pairs."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ Counts = dict[str, dict[str, int]]  # by language pair, then by use or reason
 
 
 def open_pairs(
-    pairs: Any, columns: Iterable[Any] | None, format: str | None, **codes: Any
+    pairs: Any, columns: Sequence[str | int] | None, format: str | None, **codes: Any
 ) -> Pairs:
     """Return pairs that are in files or in memory, ready to be read."""
     if isinstance(pairs, Pairs):

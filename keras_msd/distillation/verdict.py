@@ -14,7 +14,6 @@ from keras_msd.evaluate.translations import TEXT, retrieval_languages
 from keras_msd.evaluate.vectors import encoded, mean_score, percent
 
 GENERAL_ROWS = 600  # graded general pairs per language
-FEW = 30  # pairs below which no difference is called one
 Held = Mapping[str, Sequence[tuple[str, str]]]  # pairs by code
 
 
@@ -28,15 +27,36 @@ def questions(held: Held, part: str) -> Questions:
     )
 
 
-def choose(encoders: Mapping[str, Any], held: Held) -> tuple[str, dict[str, Any]]:
+def choose(
+    encoders: Mapping[str, Any],
+    held: Held,
+    languages: Collection[str],
+    guard: float | None,
+) -> tuple[str, dict[str, Any]]:
     """Return the name of the best encoder on the tuning half, and all scores there.
 
     The mean reciprocal rank decides, and where it is equal the margin: precision alone
     is often 100 before training.
+
+    Args:
+        encoders: The first is the one before training.
+        held: The held-out pairs.
+        languages: Codes of the languages whose general text counts.
+        guard: Most points that a general score may lose against the first; None for any
+            loss.
     """
-    asked = questions(held, CHOOSE)
-    scores = {name: asked.score(Prompted(it, None), 0) for name, it in encoders.items()}
-    best = max(scores, key=lambda name: (scores[name]["mrr"], scores[name]["margin"]))
+    asked, scores = questions(held, CHOOSE), {}
+    for name, encoder in encoders.items():
+        scores[name] = asked.score(Prompted(encoder, None), 0)
+        scores[name]["general"] = general_scores(encoder, languages, CHOOSE)
+    first = next(iter(scores.values()))["general"]
+    allowed = [
+        name
+        for name, row in scores.items()
+        if guard is None
+        or all(first[key] - row["general"][key] <= guard for key in first)
+    ]
+    best = max(allowed, key=lambda name: (scores[name]["mrr"], scores[name]["margin"]))
     return best, scores
 
 
@@ -67,20 +87,23 @@ def report(
 
 
 @cache
-def _general() -> dict[str, list[Any]]:
-    """Return the reporting half of the graded general pairs, by language."""
+def _general(part: str) -> dict[str, list[Any]]:
+    """Return one half of the graded general pairs, by language."""
     rows = example_similarity(count=GENERAL_ROWS)
     # Drop rows whose two sentences are in different halves.
-    kept = [half_of(one) == half_of(two) == REPORT for _, one, two in rows[ENGLISH]]
+    kept = [half_of(one) == half_of(two) == part for _, one, two in rows[ENGLISH]]
     return {code: list(compress(graded, kept)) for code, graded in rows.items()}
 
 
-def general_scores(encoder: Any, languages: Collection[str]) -> dict[str, float]:
+def general_scores(
+    encoder: Any, languages: Collection[str], part: str = REPORT
+) -> dict[str, float]:
     """Score an encoder on general sentences, which come with the library.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
         languages: Codes; those without general sentences are left out.
+        part: "choose" for the tuning half, "report" for the reporting half.
 
     Returns:
         Means over languages x 100; empty if there are sentences in none of them.
@@ -89,7 +112,7 @@ def general_scores(encoder: Any, languages: Collection[str]) -> dict[str, float]
         precision at 1 of translations to and from English.
     """
     codes = [code for code in LANGUAGES if code in languages]
-    rows = {code: it for code, it in _general().items() if code in languages}
+    rows = {code: it for code, it in _general(part).items() if code in languages}
     found: dict[str, float] = {}
     if rows:
         found["similarity"] = mean_score(sts_tracks(encoder, rows).values())
@@ -97,7 +120,7 @@ def general_scores(encoder: Any, languages: Collection[str]) -> dict[str, float]
         pairs: dict[str, list[tuple[str, str]]] = {}
         for pair in example_pairs(codes, "dev"):
             pairs.setdefault(pair.language, []).append((pair.source, pair.target))
-        scores = retrieval_languages(encoder, pairs, REPORT, TEXT)
+        scores = retrieval_languages(encoder, pairs, part, TEXT)
         found["translations"] = scores["precision"]
     return found
 
@@ -123,7 +146,7 @@ def words(rows: Sequence[Mapping[str, Any]], pairs: int) -> list[str]:
     for row in rows[1:]:
         gain, low, high = row["gain"]
         between = f"95 % interval {low:+.1f} to {high:+.1f}"
-        if pairs < FEW or low <= 0 <= high:
+        if low <= 0 <= high:
             said.append(
                 f"{row['name']}: {row['precision']:.1f}. {pairs} pairs cannot tell "
                 f"which is better ({gain:+.1f}, {between})."

@@ -95,7 +95,7 @@ def cut_positions(encoder: Encoder, max_length: int) -> Encoder:
     """
     if encoder.config.max_length <= max_length:
         return encoder
-    lengths = {"max_length": max_length, "max_positions": max_length}
+    lengths: dict[str, Any] = {"max_length": max_length, "max_positions": max_length}
     cut = encoder.with_config(origin="cut_positions", **lengths)
     weights = encoder.weights()
     rows = cut.config.position_offset + max_length

@@ -258,10 +258,11 @@ class Run:
     ) -> TextTable:
         """Filter, deduplicate and limit pairs as the recipe says."""
         data = self.recipe.data
+        words = {} if data.max_words is None else {"max_words": data.max_words}
         return TextTable.build(
             Pairs(files),
             folder,
-            cleaning=Cleaning(max_chars=data.max_characters),
+            cleaning=Cleaning(max_chars=data.max_characters, **words),
             seed=data.seed,
             temperature=data.temperature,
             **limits,

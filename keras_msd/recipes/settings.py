@@ -124,6 +124,7 @@ class DataSettings(Settings):
     `languages` has `fr` for pairs of English and French, `de-fr` for German and French.
     `kind` "examples" takes the package's sentences of Tatoeba; "folder" reads
     `data_dir`. Limits count pairs after cleaning; without a limit all are taken.
+    `max_words` replaces that of `Cleaning`.
     `weights` are sampling factors by corpus, 1 for a corpus that is not named.
     `dirty_rows` is the number of malformed rows that are skipped in each file before
     the run stops; by default the first one stops it. `sts_train_rows` of the examples
@@ -136,6 +137,7 @@ class DataSettings(Settings):
     pairs_per_language: Count | None = None
     pairs_per_file: Count | None = None
     max_characters: Count = 250
+    max_words: Count | None = None
     max_length: Annotated[int, Field(ge=4)] = MAX_LENGTH
     temperature: Positive = float("inf")
     weights: dict[str, Positive] | None = None

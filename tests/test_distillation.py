@@ -1,0 +1,556 @@
+"""`msd.distil`: languages, pairs and megabytes to an encoder."""
+
+import gzip
+import json
+import os
+import pty
+import random
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import keras_msd as msd
+from keras_msd import InputError
+from keras_msd.cli import main
+from keras_msd.data.examples import example_pairs
+from keras_msd.distillation import distil as module
+from keras_msd.distillation import plan, tokens, verdict
+from keras_msd.distillation.split import split
+from keras_msd.evaluate.splits import half_of
+from keras_msd.evaluate.translations import read_held_out
+from keras_msd.io.files import read_json
+
+WIDTH = 16
+TEACHER = msd.load_teacher("hashed-words", dim=WIDTH)
+QUICK = {"steps": 30, "learning_rate": 1e-2, "vocabulary_size": 150}
+OPTIONS = QUICK | {"teacher": TEACHER, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(verdict, "GENERAL_ROWS", 60)
+    monkeypatch.setattr(module, "GENERAL_PAIRS", 20)
+
+
+def pairs_of(count=500, seed=0, letters="ab"):
+    """Three words that are translated, and three of five that mean nothing."""
+    draw = random.Random(seed)
+    texts = []
+    for _ in range(count):
+        words = [f"{n:02}" for n in draw.choices(range(40), k=3)]
+        fillers = [draw.choices(["x0", "x1", "x2", "x3", "x4"], k=3) for _ in letters]
+        sides = zip(letters, fillers, strict=True)
+        texts.append(
+            tuple(
+                " ".join(f"{letter}{word}" for word in [*words, *others])
+                for letter, others in sides
+            )
+        )
+    return list(dict.fromkeys(texts))
+
+
+def rows_in(folder, part):
+    (path,) = (folder / "data/parallel" / part).glob("own.*")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [tuple(line.rstrip("\n").split("\t")) for line in file]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("distil")
+    store = {"store_dir": folder / "store"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdict, "GENERAL_ROWS", 60)
+        result = msd.distil(pairs_of(), folder / "model", "sv", **OPTIONS, **store)
+    return SimpleNamespace(folder=folder / "model", result=result, store=store)
+
+
+def hits(encoder, folder):
+    """Share of directions in which each pair of the reporting half is found."""
+    pairs = [pair for pair in rows_in(folder, "dev") if half_of(pair[0]) == "report"]
+    sides = [encoder.encode([pair[side] for pair in pairs]) for side in (0, 1)]
+    units = [it / np.linalg.norm(it, axis=1, keepdims=True) for it in sides]
+    cosines = units[0] @ units[1].T
+    own, others = np.diag(cosines), cosines - 9 * np.eye(len(cosines))
+    return np.mean([own > others.max(axis=axis) for axis in (1, 0)], axis=0)
+
+
+def test_an_encoder_a_file_and_a_report_are_left(made):
+    result, encoder = made.result, msd.load_encoder(made.folder / "encoder")
+    assert encoder.config.num_layers == 0 and encoder.dim == WIDTH
+    assert read_json(made.folder / "report.json") == result
+    assert result["kept"] == "trained" and result["plan"]["steps"] == 30
+    first, before = result["encoders"]
+    assert [first["name"], before["name"]] == ["trained", "before training"]
+    file = msd.load_encoder(result["file"])
+    found = 100 * hits(file, made.folder).mean()
+    assert first["precision"] == pytest.approx(found, abs=1e-3)
+    assert first["precision"] > before["precision"]
+    size = sum(path["bytes"] for path in file.card["files"].values())
+    assert first["bytes"] == result["bytes"] == size
+    assert file.card["languages"] == ["en", "sv"]
+    page = Path(result["report"]).read_text()
+    assert result["verdict"][0].split(" finds")[0] in page and "<svg" in page
+
+
+def test_the_gain_is_a_paired_bootstrap(made):
+    first, before = made.result["encoders"]
+    gain, low, high = before["gain"]
+    assert gain == pytest.approx(first["precision"] - before["precision"], abs=1e-3)
+    ours, theirs = (
+        hits(msd.load_encoder(made.folder / place), made.folder)
+        for place in ("litert", "rounded/start")
+    )
+    draw, means, difference = np.random.default_rng(7), [], ours - theirs
+    for _ in range(4000):
+        means.append(draw.choice(difference, len(difference)).mean())
+    expected = 100 * np.percentile(means, [2.5, 97.5])
+    assert [low, high] == pytest.approx(expected, abs=3)
+
+
+def test_the_tuning_half_alone_chooses():
+    class Encoder:
+        def __init__(self, good):
+            self.good = good
+
+        def encode(self, texts, **options):
+            rows = np.eye(400, dtype="float32")
+            found = []
+            for text in texts:
+                side, number = text.split()
+                right = half_of(f"a {number}") in self.good
+                found.append(
+                    rows[int(number) + (200 if side == "b" and not right else 0)]
+                )
+            return np.stack(found)
+
+    held = {"xx": [(f"a {n}", f"b {n}") for n in range(100)]}
+    encoders = {"start": Encoder({"report"}), "trained": Encoder({"choose"})}
+    best, scores = verdict.choose(encoders, held, [], 1.0)
+    assert best == "trained" and scores["trained"]["mrr"] == 100
+    rows = verdict.report(encoders, held, [])
+    assert rows[0]["precision"] == 100 and rows[1]["gain"][0] == 100
+
+
+def test_where_all_is_found_the_margin_chooses():
+    class Encoder:
+        def __init__(self, others):
+            self.others = others
+
+        def encode(self, texts, **options):
+            rows = np.full((len(texts), 120), self.others, "float32")
+            for row, text in zip(rows, texts, strict=True):
+                row[int(text.split()[1])] = 1
+            return rows
+
+    held = {"xx": [(f"a {n}", f"b {n}") for n in range(100)]}
+    encoders = {"start": Encoder(0.05), "trained": Encoder(0.01)}
+    best, scores = verdict.choose(encoders, held, [], None)
+    assert best == "trained"
+    assert {row["precision"] for row in scores.values()} == {100.0}
+    rows = verdict.report(encoders, held, [])
+    assert "cannot tell them apart" in verdict.words(rows, 50)[1]
+
+
+def test_training_starts_from_a_table_that_knows_other_text(made, tmp_path):
+    start, out = made.folder / "encoder", tmp_path / "model"
+    options = OPTIONS | made.store | {"start": start, "guard": None}
+    result = msd.distil(pairs_of(seed=1, letters="ac"), out, "sv", **options)
+    assert result["plan"]["start"] == str(start)
+    known, encoder = msd.load_encoder(start), msd.load_encoder(out / "start")
+    pieces, size = encoder.tokenizer.pieces(), known.tokenizer.vocabulary_size
+    assert pieces[:size] == known.tokenizer.pieces()
+    assert any("c" in piece for piece in pieces[size:])
+    names = {row["name"] for row in result["encoders"]}
+    assert names == {"trained", "before training", "ridge baseline"}
+    # A quarter of what it was trained on is general text.
+    trained = {path.name for path in (out / "data/parallel/train").iterdir()}
+    assert "general.en-fr.tsv.gz" in trained
+    recipe = msd.recipes.load_recipe(out / "run/recipe.toml")
+    weights = recipe.data.weights["general"] * len(trained - {"own.en-sv.tsv.gz"})
+    assert weights / (weights + 1) == pytest.approx(module.GENERAL_SHARE)
+
+
+def test_the_guard_keeps_the_start(made, tmp_path, monkeypatch):
+    def general(encoder, languages, part="report"):
+        start = msd.load_encoder(tmp_path / "a/rounded/start")
+        same = encoder.fingerprint == start.fingerprint
+        return {"similarity": 70.0 - 1.2 * (not same)}
+
+    monkeypatch.setattr(verdict, "general_scores", general)
+    options = OPTIONS | made.store | {"start": made.folder / "encoder"}
+    pairs = pairs_of(seed=1, letters="ac")
+    assert msd.distil(pairs, tmp_path / "a", "sv", **options)["kept"] == "start"
+    best, _ = verdict.choose(
+        {
+            name: msd.load_encoder(tmp_path / "a/rounded" / name)
+            for name in ("start", "trained")
+        },
+        read_held_out(tmp_path / "a/data/parallel/dev"),
+        ["en"],
+        1.3,
+    )
+    assert best == "trained"
+
+
+def test_general_sentences_are_held_out():
+    trained = {pair.source for pair in example_pairs()}
+    halves = []
+    for part in ("choose", "report"):
+        halves.append(
+            {text for row in verdict._general(part)["en"] for text in row[1:]}
+        )
+        assert halves[-1] and not trained & halves[-1]
+    assert not halves[0] & halves[1]
+
+
+@pytest.mark.parametrize(
+    ("installed", "arguments", "source", "vocabulary"),
+    [
+        (["small12", "e5-small"], (["en", "de"], 16, None), "small12", None),
+        (["small12", "e5-small"], (["en", "sv"], None, None), "small12", "e5-small"),
+        (["small12"], (["en", "de"], 16, None), "small12", None),
+        (["small12"], (["en", "sv"], 16, None), "pairs", None),
+        (["e5-small"], (["en", "sv"], 16, None), "e5-small", None),
+        ([], (["en", "sv"], None, None), "tiny12", None),
+        (["small12", "e5-small"], (["en", "de"], 4, None), "pairs", None),
+        (["small12", "e5-small"], (["en", "de"], 16, TEACHER), "pairs", None),
+    ],
+)
+def test_the_start_follows_from_languages_and_size(
+    monkeypatch, installed, arguments, source, vocabulary
+):
+    monkeypatch.setattr(plan, "backbones", lambda: installed)
+    monkeypatch.setattr(plan, "is_installed", lambda name: True)
+    found = plan.default_start(*arguments)
+    assert (found.source, found.vocabulary) == (source, vocabulary)
+    assert found.table == (source in ("pairs", "tiny12"))
+
+
+@pytest.fixture(scope="module")
+def layers(tmp_path_factory):
+    """An encoder with layers, and its languages' text."""
+    folder = tmp_path_factory.mktemp("layers") / "encoder"
+    texts = [text for pair in example_pairs(["de"], count=600) for text in pair[:2]]
+    tokenizer = msd.tokenizers.train_unigram(texts, 1200)
+    encoder = msd.models.new_encoder(
+        tokenizer,
+        hidden_dim=64,
+        num_heads=4,
+        intermediate_dim=128,
+        num_layers=3,
+        max_length=160,
+    )
+    encoder.save(folder)
+    return folder
+
+
+def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
+    pairs = [(it.source, it.target) for it in example_pairs(["de"], count=300)]
+    out, size = tmp_path / "model", 0.5
+    result = msd.distil(
+        pairs,
+        out,
+        "de",
+        start=layers,
+        max_mb=size,
+        steps=3,
+        batch_size=16,
+        progress=False,
+        store_dir=tmp_path / "store",
+    )
+    whole, start = msd.load_encoder(layers), msd.load_encoder(out / "start")
+    assert result["bytes"] <= 1e6 * size
+    assert result["bytes"] == pytest.approx(result["plan"]["expected_bytes"], rel=0.03)
+    assert start.tokenizer.vocabulary_size < whole.tokenizer.vocabulary_size
+    assert start.config.num_layers == 3 and start.max_length == 128
+    assert result["plan"]["teacher"] == str(layers)
+    # Rows of the tokens that stay are the encoder's own.
+    rows = {piece: row for row, piece in enumerate(whole.tokenizer.pieces())}
+    kept = [rows[piece] for piece in start.tokenizer.pieces()]
+    path = "embedding/word"
+    np.testing.assert_array_equal(start.weights()[path], whole.weights()[path][kept])
+    # The file has the weights of the training, rounded.
+    trained = msd.load_encoder(out / "run/assistant")
+    assert trained.fingerprint != start.fingerprint
+    text = [pairs[0][0]]
+    file = msd.load_encoder(result["file"]).encode(text)
+    expected = msd.load_encoder(out / "encoder").encode(text)
+    np.testing.assert_allclose(file, expected, atol=0.02)
+    assert (out / "run/report.html").is_file()
+
+
+def test_texts_alone_are_enough(layers, tmp_path):
+    texts = [pair.target for pair in example_pairs(["de"], count=200)]
+    options = {"start": layers, "max_mb": 0.49, "progress": False}
+    result = msd.distil(
+        out_dir=tmp_path / "model", texts=texts, languages=["de"], **options
+    )
+    assert result["plan"]["steps"] == 0 and result["encoders"] == []
+    assert result["kept"] == "start" and result["bytes"] <= 4.9e5
+    assert msd.load_encoder(result["file"]).encode(texts[:2]).shape == (2, 64)
+    with pytest.raises(InputError, match="needs pairs, or texts with the codes"):
+        msd.distil(out_dir=tmp_path / "none", texts=texts, **options)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_size_that_is_too_small_leaves_nothing(layers, tmp_path):
+    pairs = [(it.source, it.target) for it in example_pairs(["de"], count=300)]
+    out = tmp_path / "model"
+    with pytest.raises(InputError, match=r"too small.*Give at least 0\.\d"):
+        msd.distil(pairs, out, "de", start=layers, max_mb=0.4, progress=False)
+    assert not out.exists()
+
+
+def test_heads_and_neurons_go_where_tokens_would_be_too_few():
+    config = msd.models.EncoderConfig(
+        vocabulary_size=50_000,
+        hidden_dim=384,
+        num_heads=12,
+        intermediate_dim=1536,
+        num_layers=12,
+        pad_id=0,
+    )
+    expected = 1.0 / np.arange(1, 50_001) ** 1.2
+    whole = plan.shape_of(config, expected, 100, 24e6)
+    thin = plan.shape_of(config, expected, 100, 10e6)
+    assert whole.pruned == {} and whole.tokens > thin.tokens > 100
+    assert thin.pruned["num_heads"] < 12 and thin.pruned["head_dim"] == 32
+    for shape, size in ((whole, 24e6), (thin, 10e6)):
+        own = config.model_copy(update=shape.pruned)
+        assert plan.file_bytes(own, shape.tokens) <= size
+        assert plan.file_bytes(own, shape.tokens + 2) > size
+    with pytest.raises(InputError, match="too small"):
+        plan.shape_of(config, expected, 100, 3e6)
+
+
+def test_tokens_like_those_that_occur_are_expected():
+    """Two languages whose rows lie apart; a few tokens of one occur."""
+    draw = np.random.default_rng(0)
+    tokenizer = msd.testing.tiny_tokenizer()
+    size = tokenizer.vocabulary_size
+    first = np.arange(size) % 2 == 0
+    rows = draw.normal(size=(size, 4)) + np.where(first, 3.0, -3.0)[:, None]
+    counts = np.where(first & (np.arange(size) > 10), draw.integers(0, 3, size), 0)
+    found = tokens.expected_counts(tokenizer, rows, counts) - counts
+    unseen = (counts == 0) & (np.arange(size) > 10)
+    assert found[unseen & first].mean() > 5 * found[unseen & ~first].mean()
+    # At the solution the gradient of the penalized likelihood vanishes.
+    seen, weights = counts > 0, np.ones(size)
+    inputs = rows.astype("float32")
+    inputs = (inputs - inputs.mean(0)) / inputs.std()
+    odds = tokens._probabilities(rows, seen, weights)
+    logits = np.log(odds / (1 - odds))
+    solution = np.linalg.lstsq(np.c_[inputs, np.ones(size)], logits, rcond=None)[0]
+    others = np.flatnonzero(~seen)
+    drawn = np.random.default_rng(0).choice(others, tokens.EXAMPLES)
+    some = np.concatenate([np.flatnonzero(seen), drawn])
+    weight = np.where(seen[some], 1, (~seen).sum() / tokens.EXAMPLES)
+    gradient = inputs[some].T @ (weight * (odds[some] - seen[some]))
+    np.testing.assert_allclose(gradient, -tokens.PENALTY * solution[:-1], atol=2)
+
+
+def test_the_same_call_continues_and_another_is_refused(made):
+    mark = made.folder / "report.json"
+    before = mark.stat().st_mtime_ns
+    again = msd.distil(pairs_of(), made.folder, "sv", **OPTIONS, **made.store)
+    assert mark.stat().st_mtime_ns == before
+    assert again == made.result
+    with pytest.raises(InputError, match="belongs to a run with other pairs"):
+        msd.distil(pairs_of(seed=1), made.folder, "sv", **OPTIONS)
+    with pytest.raises(InputError, match="belongs to a run with other seed"):
+        msd.distil(pairs_of(), made.folder, "sv", **OPTIONS | {"seed": 1})
+
+
+class StopHereError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("step", ["plan", "train", "report"])
+def test_a_run_that_was_stopped_ends_with_the_same_bytes(
+    made, tmp_path, monkeypatch, step
+):
+    out, whole = tmp_path / "model", getattr(module._Job, step)
+
+    def stop(self, *given):
+        whole(self, *given)
+        raise StopHereError
+
+    monkeypatch.setattr(module._Job, step, stop)
+    with pytest.raises(StopHereError):
+        msd.distil(pairs_of(), out, "sv", **OPTIONS, **made.store)
+    monkeypatch.setattr(module._Job, step, whole)
+    result = msd.distil(pairs_of(), out, "sv", **OPTIONS, **made.store)
+    for name in ("litert/model.tflite", "encoder/weights.safetensors"):
+        assert (out / name).read_bytes() == (made.folder / name).read_bytes()
+    assert result["encoders"] == made.result["encoders"]
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="a folder with other files"):
+        msd.distil(pairs_of(), tmp_path, "sv", **OPTIONS)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_held_out_pairs_are_never_trained_on(made):
+    held, trained = (rows_in(made.folder, part) for part in ("dev", "train"))
+    for side in (0, 1):
+        assert not {row[side] for row in held} & {row[side] for row in trained}
+    assert {*held} | {*trained} <= {*pairs_of()}
+    halves = {half_of(source) for source, _ in held}
+    assert halves == {"choose", "report"}
+
+
+def test_what_is_held_out_follows_from_the_text_alone(tmp_path):
+    rows = pairs_of(2000)
+    for name, given in (("one", rows), ("two", rows[::-1][:1500])):
+        corpus = msd.data.Pairs.from_list([(*row, "sv") for row in given])
+        split(corpus, tmp_path / name)
+    one, two = (
+        {*read_held_out(tmp_path / name / "parallel/dev")["sv"]}
+        for name in ("one", "two")
+    )
+    assert two <= one and len(two) > 100
+
+
+def test_a_translation_that_is_held_out_once_is_in_no_other_pair(tmp_path):
+    rows = [(source, "same") for source, _ in pairs_of()] + pairs_of()
+    corpus = msd.data.Pairs.from_list([(*row, "sv") for row in rows])
+    counts, dropped = split(corpus, tmp_path / "data")
+    assert "same" not in {target for _, target in rows_in(tmp_path, "train")}
+    assert counts["sv"]["train"] == len(rows_in(tmp_path, "train"))
+    used = sum(counts["sv"].values())
+    assert dropped["sv"] == {"held_out": len(rows) - used}
+
+
+def test_what_is_dropped_is_counted_by_reason(tmp_path):
+    words = [f"w{n}" for n in range(3000)]
+    long = [(f"{n} {' '.join(words)}", f"{' '.join(words)} {n}") for n in range(40)]
+    rows = pairs_of() + long
+    wrong = [("", "a"), ("a", "\u200b"), ("a", "b" * 99), rows[0], rows[0], long[0]]
+    corpus = msd.data.Pairs.from_list([(*row, "sv") for row in rows + wrong])
+    counts, dropped = split(corpus, tmp_path / "data")
+    assert split(corpus, tmp_path / "data") == (counts, dropped)
+    kept = sum(counts["sv"].values())
+    assert dropped["sv"].pop("held_out", 0) + kept == len(rows)
+    assert dropped["sv"] == {"empty": 2, "ratio": 1, "duplicate": 3}
+    used = {*rows_in(tmp_path, "train"), *rows_in(tmp_path, "dev")}
+    assert used >= {*long}
+
+
+def test_paragraphs_are_trained_on(tmp_path):
+    rows = [(" ".join([a] * 100), " ".join([b] * 100)) for a, b in pairs_of(300)]
+    out = tmp_path / "model"
+    result = msd.distil(rows, out, "sv", **OPTIONS | {"steps": 2})
+    taken = read_json(out / "run/stages/pairs/done.json")["result"]["pairs"]
+    assert taken == result["pairs"]["sv"]["train"] > 200
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (pairs_of(60), "at least 100 training pairs after.*Received: [45]"),
+        (pairs_of(1)[:1], "at least 100 training pairs after.*Received: [01]"),
+        ([("same", f"b{n}") for n in range(400)], "at least 100|too few pairs"),
+        ([], "must hold a pair"),
+        (
+            [*pairs_of(), {"en": "One.", "fi": "Yksi."}],
+            "`pairs` in `fi` has too few.*Received: 0 to train, 1 to choose",
+        ),
+    ],
+)
+def test_too_few_pairs_leave_nothing(tmp_path, pairs, message):
+    with pytest.raises(InputError, match=message):
+        msd.distil(pairs, tmp_path / "model", **OPTIONS)
+    assert not (tmp_path / "model").exists()
+
+
+def test_pairs_without_english_have_a_multilingual_teacher(tmp_path):
+    both = {"language": "fr", "source_language": "de"}
+    result = msd.distil(pairs_of(), tmp_path / "model", **OPTIONS, **both)
+    assert [*result["pairs"]] == ["de-fr"]
+    assert result["plan"]["languages"] == ["de", "fr"]
+    recipe = msd.recipes.load_recipe(tmp_path / "model/run/recipe.toml")
+    assert recipe.teacher.multilingual
+    with pytest.raises(InputError, match="`memory.de-fr`.*Take a multilingual teacher"):
+        english = msd.load_teacher("hashed-words", dim=WIDTH, languages=["en"])
+        options = OPTIONS | both | {"teacher": english}
+        msd.distil(pairs_of(), tmp_path / "other", **options)
+
+
+def test_minutes_become_steps_once(tmp_path, monkeypatch):
+    options = OPTIONS | {"steps": None, "minutes": 0.0}
+    result = msd.distil(pairs_of(), tmp_path / "none", **options)
+    assert result["plan"]["steps"] == 0 and result["kept"] == "start"
+    clock = iter(np.arange(0, 10**6, 2.0))  # each call takes two seconds
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
+    job = SimpleNamespace(held={"sv": [1]}, batch_size=4, train_pairs=[], options={})
+    job.train_pairs = msd.testing.tiny_pairs()
+    job.options = {"steps": None, "minutes": 7.0}
+    encoder = SimpleNamespace(encode=lambda texts, progress: None)
+    steps, minutes = module._Job._steps(job, encoder)
+    assert steps == int(7 * 60 / (module.PASSES * 2))
+    assert minutes == pytest.approx(7.0, abs=0.2)
+
+
+def own_csv(tmp_path):
+    lines = ["sv,en", *(f"{target},{source}" for source, target in pairs_of())]
+    path = tmp_path / "own.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+ARGUMENTS = ["--teacher=hashed-words", "--vocabulary-size=150", "--steps=16"]
+
+
+def test_the_command(tmp_path, capsys):
+    arguments = ["distil", str(own_csv(tmp_path)), "--out", str(tmp_path / "model")]
+    with pytest.raises(SystemExit) as end:
+        main([*arguments, *ARGUMENTS, "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert not end.value.code and list(said["pairs"]) == ["sv"]
+    with pytest.raises(SystemExit):
+        main([*arguments, *ARGUMENTS])
+    shown, _ = capsys.readouterr()
+    for line in said["verdict"]:
+        assert f"Result: {line}\n" in shown
+    first = said["encoders"][0]
+    assert f"{first['name']:<24}" in shown and f"{first['precision']:7.1f}" in shown
+
+
+def test_columns_and_format_of_the_command(tmp_path, capsys):
+    rows = (f"{n}\tx\t{b}\t{a}\n" for n, (a, b) in enumerate(pairs_of()))
+    path = tmp_path / "own.txt"
+    path.write_text("".join(rows))
+    given = ["--format=tsv", "--columns=4,3", "--language=sv", "--json"]
+    with pytest.raises(SystemExit) as end:
+        main(["distil", str(path), "--out", str(tmp_path / "m"), *ARGUMENTS, *given])
+    assert not end.value.code
+    assert {*rows_in(tmp_path / "m", "dev")} <= {*pairs_of()}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_a_line_appears_within_the_first_second(tmp_path):
+    reader, writer = pty.openpty()  # as on a terminal
+    command = [sys.executable, "-m", "keras_msd", "distil", "nowhere.csv", "--out", "m"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=writer) as process:
+        os.close(writer)
+        first = os.read(reader, 100).decode()
+        # Of the processor: other work on the machine does not count.
+        used = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        process.kill()
+    seconds = (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK")
+    os.close(reader)
+    assert first.startswith("Making an encoder in m")
+    assert seconds < 1.5
+
+
+def test_a_language_without_held_out_pairs(tmp_path):
+    (tmp_path / "own.en-de.tsv").write_text("A\tB\n")
+    with pytest.raises(InputError, match="no file for `fr`"):
+        read_held_out(tmp_path, ["de", "fr"])

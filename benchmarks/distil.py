@@ -1,166 +1,160 @@
-"""Own pairs: what one command gains over its closed form with 3,000 pairs.
+"""What `distil` makes of six languages, by size and number of pairs.
 
-For each language 3,000 pairs go into a CSV, `keras-msd distil` is run on it, and its
-closed form, what it started from and its encoder search 1,000 other pairs, which
-nothing chose on and which share no text with those. Pairs are drawn from the corpora of
-DATA/parallel/train that tiny12 did not learn from; of a language that is not there,
-from the gettext catalogues of programs under `--catalogues`: sentences of four words
-and more, of letters alone, as a name or a number on both sides finds its translation
-without a model. The encoder is then exported as `onnx` in int8, with proof.
+For each language and size, `keras-msd distil` is given no pairs (the sentences of 1,500
+pairs as texts), or some, and its file is scored on Tatoeba's retrieval set and on the
+development pairs, neither of which it saw: P@1, mean of both directions. Beside it the
+same scores of e5-small, and of small12's layers with all tokens of e5-small, which most
+files start from. A cell that is in the result is not made again.
 
-    python benchmarks/distil.py --data DATA --json
+    python benchmarks/distil.py --data DATA --sizes 12 16 24 --pairs 0 1500 --minutes 10
 """
 
 import argparse
-import csv
+import gzip
 import json
-import os
 import random
-import re
-import resource
+import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 RESULT = Path(__file__).parent / "results" / "distil.json"
-PAIRS, TESTED, WORDS, CHARACTERS = 3000, 1000, 4, 250
-CLOSED_FORM, START = "closed_form", "start"  # encoders in its folder
-PROSE = re.compile(r"[A-Za-z ,.'?!;:()]+")
-# Lists of names, no sentences.
-NO_TEXTS = ("iso_", "xdg-user-dirs", "xkeyboard")
+TATOEBA = {
+    "cs": "ces",
+    "id": "ind",
+    "ko": "kor",
+    "sv": "swe",
+    "uk": "ukr",
+    "vi": "vie",
+}
+TEXTS = 1500  # pairs whose sentences are the texts where there are no pairs
+Rows = list[tuple[str, str]]
 
 
-def rows_of(language: str, data: Path, catalogues: Path) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a language: of the data folder, else of catalogues."""
-    import polib
-
-    from keras_msd.data import read_pairs
-    from keras_msd.recipes import load_recipe
-
-    known = load_recipe("tiny12").data.corpora
-    files = read_pairs(data / "parallel" / "train").files
-    if found := [file for file in files if file.languages == ("en", language)]:
-        for file in found:
-            if file.name.partition(".")[0] not in known:
-                yield from file.rows()
-        return
-    folder = catalogues / language / "LC_MESSAGES"
-    for path in sorted(folder.glob("*.mo")):
-        if path.name.startswith(NO_TEXTS):
-            continue
-        for entry in polib.mofile(str(path)):
-            long = len(entry.msgid.split()) >= WORDS and entry.msgstr
-            if long and PROSE.fullmatch(entry.msgid):
-                yield entry.msgid, entry.msgstr
+def rows_of(paths: Iterable[Path]) -> Rows:
+    """Return the rows of two columns in compressed TSV files."""
+    rows = []
+    for path in sorted(paths):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            rows += [tuple(line.rstrip("\n").split("\t")[:2]) for line in file]
+    return rows
 
 
-def drawn(rows: Iterable[tuple[str, str]], count: int, seed: int) -> list[Any]:
-    """Return pairs that share no text with one another."""
-    from keras_msd.data import normalize
-
-    first: dict[str, str] = {}
-    for pair in rows:
-        source, target = map(normalize, pair)
-        if source and target and len(source) <= CHARACTERS >= len(target):
-            first.setdefault(source, target)
-    pairs = {target: source for source, target in first.items()}
-    both = sorted((source, target) for target, source in pairs.items())
-    if len(both) < count:
-        raise SystemExit(f"{count} pairs are needed. Received: {len(both)}.")
-    return random.Random(seed).sample(both, count)
-
-
-def distilled(given: argparse.Namespace, language: str, work: Path) -> dict[str, Any]:
-    """Return what one language gave."""
-    from keras_msd import load_encoder
+def scores(encoder: Any, data: Path, language: str) -> dict[str, float]:
+    """Return P@1 on the sets of a language."""
     from keras_msd.evaluate import retrieval
-    from keras_msd.io.files import read_json
 
-    pairs = drawn(
-        rows_of(language, given.data, given.catalogues),
-        given.pairs + given.tested,
-        given.seed,
-    )
-    own, out = work / "own.csv", work / "model"
-    with open(own, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("en", language), *pairs[: given.pairs]])
-    command = ["distil", "own.csv", "--out", "model", "--minutes", str(given.minutes)]
-    used, began = _processor_seconds(), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "keras_msd", *command, "--store", "store"],
-        cwd=work,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-        check=True,
-    )
-    minutes = (time.perf_counter() - began) / 60
-    processor = (_processor_seconds() - used) / 60
-    encoder = load_encoder(out / "encoder")
-    before = (load_encoder(out / it) for it in (CLOSED_FORM, START))
-    scores = [
-        retrieval(it, pairs[given.pairs :])["precision"] for it in (*before, encoder)
-    ]
-    encoder.export(work / "onnx", format="onnx", quantize="int8")
-    card = read_json(work / "onnx" / "card.json")
+    sets = {
+        "tatoeba": [data / "tatoeba" / f"tatoeba.{TATOEBA[language]}-eng.tsv.gz"],
+        "dev": (data / "dev").glob(f"*.en-{language}.tsv.gz"),
+    }
     return {
-        "closed_form": scores[0],
-        "start": scores[1],
-        "encoder": scores[2],
-        "gain": round(scores[2] - scores[0], 4),
-        "minutes": round(minutes, 2),
-        "processor_minutes": round(processor, 2),
-        "report": read_json(out / "report.json"),
-        "int8": {"bytes": card["bytes"], "parity": card["parity"]},
-        "transcript": [f"$ keras-msd {' '.join(command)}", *done.stdout.splitlines()],
+        name: retrieval(encoder, rows_of(paths))["precision"]
+        for name, paths in sets.items()
     }
 
 
-def _processor_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def made(
+    given: argparse.Namespace, languages: list[str], size: int, pairs: int, work: Path
+) -> dict[str, Any]:
+    """Run the command once and score its file."""
+    from keras_msd import load_encoder
+    from keras_msd.io.files import read_json
+
+    inputs, texts = [], []
+    for language in languages:
+        rows = rows_of((given.data / "train").glob(f"*.en-{language}.tsv.gz"))
+        random.Random(0).shuffle(rows)
+        path = work / f"own.en-{language}.tsv"
+        path.write_text("".join("\t".join(row) + "\n" for row in rows[:pairs]))
+        inputs.append(path.name)
+        texts += [text for row in rows[:TEXTS] for text in row]
+    command = [*inputs, "--minutes", f"{given.minutes:g}"]
+    if not pairs:
+        (work / "texts.txt").write_text("\n".join(texts))
+        codes = ",".join(["en", *languages])
+        command = ["--text", "texts.txt", "--languages", codes]
+    command = ["distil", *command, "--out", "model", "--max-mb", str(size)]
+    began = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-m", "keras_msd", *command],
+        cwd=work,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    minutes = (time.perf_counter() - began) / 60
+    report = read_json(work / "model" / "report.json")
+    file = load_encoder(work / "model" / "litert")
+    return {
+        "command": f"keras-msd {' '.join(command)}",
+        "bytes": report["bytes"],
+        "plan": report["plan"],
+        "kept": report["kept"],
+        "minutes": round(minutes, 1),
+        "scores": {
+            language: scores(file, given.data, language) for language in languages
+        },
+        "report": [
+            {key: row[key] for key in ("name", "bytes", "precision", "interval", "mrr")}
+            for row in report["encoders"]
+        ],
+    }
+
+
+def baselines(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the scores of what the files start from."""
+    from keras_msd import load_encoder
+    from keras_msd.models import restore_vocabulary
+
+    backbone, small = load_encoder("e5-small"), load_encoder("small12")
+    encoders = {
+        "e5-small": backbone,
+        "small12": small,
+        "small12, tokens of e5-small": restore_vocabulary(small, backbone),
+    }
+    return {
+        name: {code: scores(it, given.data, code) for code in given.languages}
+        for name, it in encoders.items()
+    }
 
 
 def main() -> None:
-    """Measure, write the result, print it."""
+    """Make every cell that is not in the result yet."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--languages", nargs="+", default=["de", "tr", "fi"])
-    parser.add_argument("--catalogues", type=Path, default=Path("/usr/share/locale"))
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--pairs", type=int, default=PAIRS)
-    parser.add_argument("--tested", type=int, default=TESTED)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULT)
-    parser.add_argument("--note", default="", help="What else the machine did.")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--languages", nargs="+", default=[*TATOEBA])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[12, 16, 24])
+    parser.add_argument("--pairs", type=int, nargs="+", default=[0, 1500])
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--together", action="store_true", help="all languages in one")
+    parser.add_argument("--work", type=Path, default=Path("distil-work"))
     given = parser.parse_args()
-
-    from keras_msd.io.files import write_json
-
-    results: dict[str, Any] = {}
-    for language in given.languages:
-        with tempfile.TemporaryDirectory() as folder:
-            results[language] = distilled(given, language, Path(folder))
-        result = {
-            "pairs": given.pairs,
-            "tested": given.tested,
-            "seed": given.seed,
-            "cores": len(os.sched_getaffinity(0)),
-            "load": os.getloadavg(),
-            "note": given.note,
-            "languages": results,
-        }
-        write_json(given.out, result)
-        names = "closed_form", "start", "encoder", "minutes"
-        shown = {name: results[language][name] for name in names}
-        print(language, shown, file=sys.stderr)
-    if given.json:
-        print(json.dumps(result, sort_keys=True))
+    result = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
+    groups = [[code] for code in given.languages]
+    if given.together:
+        groups = [given.languages]
+    cells = [
+        (f"{'+'.join(codes)}, {size} MB, {pairs} pairs", codes, size, pairs)
+        for pairs in given.pairs
+        for size in given.sizes
+        for codes in groups
+    ]
+    for name, codes, size, pairs in cells:
+        if name in result.get("cells", {}):
+            continue
+        work = given.work / name.replace(" ", "_").replace(",", "")
+        work.mkdir(parents=True, exist_ok=True)
+        cell = made(given, codes, size, pairs, work)
+        result.setdefault("cells", {})[name] = cell
+        RESULT.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
+        print(name, f"{cell['bytes'] / 1e6:.1f} MB", cell["scores"], flush=True)
+        shutil.rmtree(work)
+    if "baselines" not in result:
+        result["baselines"] = baselines(given)
+        RESULT.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

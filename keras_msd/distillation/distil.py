@@ -15,6 +15,7 @@ from keras_msd import checks
 from keras_msd.checkpoints.packaged import is_packaged, packaged_card
 from keras_msd.checks import InputError
 from keras_msd.choices import MAX_LENGTH
+from keras_msd.comparison import files_of
 from keras_msd.data.batches import check_reads
 from keras_msd.data.examples import LANGUAGES, example_pairs
 from keras_msd.data.pair import ENGLISH, languages_of_pairs, pair_code
@@ -602,24 +603,27 @@ class _Job:
         file = self._exported(result)
         card = read_json(file / "card.json")
         others = {NAMES[name]: it for name, it in encoders.items() if name != kept}
-        if self.guide.languages is None:
-            others[self.guide.name] = self.guide
+        if not self.begin.table:
+            others[f"teacher, {self.guide.name}"] = self.guide
         scored = {NAMES[kept]: load_artefact(file)} | others
         rows = []
         if self.held:
             rows = verdict.report(scored, self.held, self.languages)
         for row in rows:
-            config = getattr(scored[row["name"]], "config", None)
-            size = config and file_bytes(config)
-            alike = size in (None, file_bytes(result.config))
-            row["bytes"] = card["bytes"] if alike else size
+            row["bytes"] = self._bytes(scored[row["name"]], result, card["bytes"])
         pairs = sum(count[REPORT] for count in counts.values())
+        said = verdict.words(rows, pairs) if rows else [NO_PAIRS]
+        if plan.max_mb is not None and card["bytes"] > 1e6 * plan.max_mb:
+            said.append(
+                f"The file has {card['bytes'] / 1e6:.2f} MB, more than the "
+                f"{plan.max_mb:g} MB that you asked for. Ask for a little less."
+            )
         return {
             "plan": plan.values(),
             "pairs": counts,
             "dropped": dropped,
             "kept": kept,
-            "verdict": verdict.words(rows, pairs) if rows else [NO_PAIRS],
+            "verdict": said,
             "encoders": rows,
             "tuning": tuning,
             "encoder": str(self.out / ENCODER),
@@ -627,6 +631,16 @@ class _Job:
             "bytes": card["bytes"],
             "report": str(self.out / "report.html"),
         }
+
+    def _bytes(self, encoder: Any, result: Encoder, size: int) -> int | None:
+        """Return the bytes of an encoder's file; `size` are those of the result's."""
+        if encoder is self.guide:
+            files = files_of(self.teacher.get("source"))
+            return sum(path.stat().st_size for path in files) or None
+        if not isinstance(encoder, Encoder):
+            return size
+        expected = file_bytes(encoder.config)
+        return size if expected == file_bytes(result.config) else expected
 
     def _rounded(self, name: str, place: Path) -> Encoder:
         """Return an encoder with the weights that its file will have."""

@@ -37,7 +37,7 @@ BACKBONE_LANGUAGES = (
 
 # Bytes of a `litert` file in 4 bits, measured on five encoders: of a weight with its
 # scale, of a token in the tokenizer, of the graph of a layer, and of the rest.
-WEIGHT_BYTES, TOKEN_BYTES, LAYER_BYTES, FILE_BYTES = 0.57, 12, 3_000, 345_000
+WEIGHT_BYTES, TOKEN_BYTES, LAYER_BYTES, FILE_BYTES = 0.57, 12, 3_000, 365_000
 FLOAT_BYTES = 4  # of positions, biases and norms
 ENOUGH = 0.96  # share of the expected tokens that the vocabulary should have
 LEAST = 0.9  # below this, no encoder is made
@@ -250,8 +250,8 @@ def shape_of(
     found = None
     for pruned in _widths(config):
         own = config.model_copy(update=pruned)
-        per_token = file_bytes(own, 2) - file_bytes(own, 1)
-        room = int((max_bytes - file_bytes(own, 1)) // per_token) + 1
+        per_token = (file_bytes(own, 10_001) - file_bytes(own, 1)) / 10_000
+        room = int((max_bytes - file_bytes(own, 1)) / per_token) + 1
         tokens = min(room, len(useful))
         if tokens >= tokens_for(LEAST):
             found = Shape(tokens, float(share[tokens - 1]), pruned)

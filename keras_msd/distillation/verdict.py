@@ -13,7 +13,7 @@ from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.translations import TEXT, retrieval_languages
 from keras_msd.evaluate.vectors import encoded, mean_score, percent
 
-GENERAL_ROWS = 600  # graded general pairs per language
+GENERAL_ROWS = 300  # graded general pairs per language
 Held = Mapping[str, Sequence[tuple[str, str]]]  # pairs by code
 
 

@@ -77,12 +77,14 @@ def distil(
     print(f"Making an encoder in {out}", file=sys.stderr, flush=True)
     from keras_msd.data.readers.discover import check_pairs, read_pairs
     from keras_msd.data.readers.lines import read_texts
+    from keras_msd.distillation.split import check_new
 
     if not pairs and not (text and languages):
         raise InputError(
             "`distil` needs files of pairs, or --text and --languages. Received: "
             "neither. Give one: keras-msd distil pairs.csv --out model"
         )
+    check_new(out)
     names = columns.split(",") if columns else None
     if pairs:
         files = read_pairs(pairs, format, language, source_language, names)

@@ -15,7 +15,7 @@ from keras_msd import checks
 from keras_msd.checkpoints.packaged import is_packaged, packaged_card
 from keras_msd.checks import InputError
 from keras_msd.choices import MAX_LENGTH
-from keras_msd.comparison import files_of
+from keras_msd.comparison import Prompted, files_of
 from keras_msd.data.batches import check_reads
 from keras_msd.data.examples import LANGUAGES, example_pairs
 from keras_msd.data.pair import ENGLISH, languages_of_pairs, pair_code
@@ -37,11 +37,12 @@ from keras_msd.distillation.plan import (
     file_bytes,
     named_start,
     shape_of,
+    table_tokens,
 )
 from keras_msd.distillation.recipe import GENERAL, recipe_of
-from keras_msd.distillation.split import open_pairs, split
+from keras_msd.distillation.split import SETTINGS, check_new, open_pairs, split
 from keras_msd.distillation.tokens import expected_counts
-from keras_msd.evaluate.splits import REPORT
+from keras_msd.evaluate.splits import CHOOSE, REPORT
 from keras_msd.evaluate.translations import read_held_out
 from keras_msd.export.artefact import export, load_artefact
 from keras_msd.io.files import atomic_path, digest, read_json, remove, write_json
@@ -69,7 +70,7 @@ from keras_msd.teachers.vectors import HASHED_WORDS
 from keras_msd.tokenizers.sentencepiece import extend_unigram, train_unigram
 
 FORMAT, ENCODER, ROUNDED = "litert", "encoder", "rounded"  # folders
-PLAN, SETTINGS, REPORT_FILE = "plan.json", "settings.json", "report.json"
+PLAN, REPORT_FILE = "plan.json", "report.json"
 START, TRAINED, CLOSED_FORM = "start", "trained", "closed_form"  # values of `kept`
 NAMES = {
     START: "before training",
@@ -305,11 +306,7 @@ def _check_folder(
                     f"`{out}` belongs to a run with other {', '.join(differ)}. Use "
                     "another folder, or the original values."
                 )
-    elif out.is_dir() and any(path.name[0] != "." for path in out.iterdir()):
-        raise InputError(
-            f"`{out}` must be a new folder, or that of an earlier `distil`. Received: "
-            "a folder with other files. Use another folder."
-        )
+    check_new(out)
 
 
 class _Teaching(NamedTuple):
@@ -482,7 +479,8 @@ class _Job:
         sources = [pair.source for pair in pairs]
         texts = [*sources, *(pair.target for pair in pairs)]
         size = self.options["vocabulary_size"]
-        size = size or min(16_000, 6_000 + 2_000 * len(self.held))
+        usual = size or min(16_000, 6_000 + 2_000 * len(self.held))
+        size = min(usual, table_tokens(self.guide.dim, self.options["max_mb"]) or usual)
         tokenizer = train_unigram(texts, size, at_most=True, case_fold=True)
         vectors = self.store.targets(sources)
         rows, tokens = tokenizer.vocabulary_size, tokenizer.encode_plain(texts)
@@ -524,6 +522,18 @@ class _Job:
 
     def train(self, plan: Plan) -> None:
         """Train the encoder at the start: a run of a recipe."""
+        start = self._rounded(START, self.out / START)
+        asked = verdict.questions(self.held, CHOOSE)
+        before = asked.score(Prompted(start, None), 0)
+        self.say(
+            f"Before training, P@1 is {before['precision']:.1f} and the margin "
+            f"{before['margin']:.4f} on the tuning half, {len(asked.units)} pairs"
+        )
+        if before["precision"] == 100:
+            self.say(
+                "So P@1 on these pairs cannot rise, only the margin can. To keep the "
+                "encoder as it is, stop (Ctrl-C) and give --minutes 0 and a new folder"
+            )
         self.say("Training")
         known_table = self.begin.table and self.begin.source != PAIRS
         general = self._general() if known_table else {}

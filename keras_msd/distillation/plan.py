@@ -39,6 +39,7 @@ BACKBONE_LANGUAGES = (
 # scale, of a token in the tokenizer, of the graph of a layer, and of the rest.
 WEIGHT_BYTES, TOKEN_BYTES, LAYER_BYTES, FILE_BYTES = 0.57, 12, 3_000, 365_000
 FLOAT_BYTES = 4  # of positions, biases and norms
+LEAST_TOKENS = 100  # of a table
 ENOUGH = 0.96  # share of the expected tokens that the vocabulary should have
 LEAST = 0.9  # below this, no encoder is made
 SHARES = (1.0, 0.75, 0.5, 0.375)  # of the neurons of a layer that may stay
@@ -208,6 +209,25 @@ def file_bytes(config: EncoderConfig, tokens: int | None = None) -> int:
         each = WEIGHT_BYTES if rounded else FLOAT_BYTES
         total += round(each * int(np.prod(shape)))
     return total
+
+
+def table_tokens(dim: int, max_mb: float | None) -> int | None:
+    """Return how many tokens a table of `dim` numbers each may have; None for any.
+
+    Raises:
+        InputError: They are too few.
+    """
+    if max_mb is None:
+        return None
+    each = WEIGHT_BYTES * dim + TOKEN_BYTES
+    tokens = int((1e6 * max_mb - FILE_BYTES) / each)
+    if tokens < LEAST_TOKENS:
+        smallest = np.ceil((FILE_BYTES + LEAST_TOKENS * each) / 1e4) / 100
+        raise InputError(
+            f"`max_mb` is too small for a table with {dim} numbers a token. Received: "
+            f"{max_mb:g}. Give at least {smallest:g}."
+        )
+    return tokens
 
 
 class Shape(NamedTuple):

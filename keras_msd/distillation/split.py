@@ -1,4 +1,4 @@
-"""Read pairs of any kind, and split them into training and held-out pairs."""
+"""What `distil` does with its folder and the pairs before anything is loaded."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from keras_msd.io.files import atomic_path, read_json, text_hash, write_json
 HELD_OUT_SHARE = 1 / 8  # share of source sentences, chosen by hash
 MAX_HELD_OUT = 2000  # held-out pairs per language
 CLEANING = Cleaning(max_chars=None, max_words=None)  # the encoder cuts long texts
-COUNTS = "pairs.json"
+COUNTS, SETTINGS = "pairs.json", "settings.json"
 
 Counts = dict[str, dict[str, int]]  # by language pair, then by use or reason
 
@@ -35,6 +35,17 @@ def open_pairs(
         return read_pairs(listed, format, columns=columns, **codes)
     names = None if columns is None else [str(column) for column in columns]
     return pairs_of_rows(pairs, columns=names, **codes)
+
+
+def check_new(out: Path) -> None:
+    """Raise `InputError` if a folder holds anything but an earlier `distil`."""
+    if (out / SETTINGS).is_file() or not out.exists():
+        return
+    if out.is_file() or any(path.name[0] != "." for path in out.iterdir()):
+        raise InputError(
+            f"`{out}` must be a new folder, or that of an earlier `distil`. Received: "
+            "a folder with other files, or a file. Use another folder."
+        )
 
 
 def split(corpus: Pairs, folder: Path) -> tuple[Counts, Counts]:

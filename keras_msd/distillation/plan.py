@@ -10,10 +10,10 @@ import numpy as np
 from keras_msd.checkpoints.packaged import (
     FILES,
     backbone_is_installed,
-    is_bag_of_words,
     is_installed,
     is_packaged,
     known_languages,
+    packaged_folder,
 )
 from keras_msd.checks import InputError
 from keras_msd.io.files import read_json
@@ -130,9 +130,8 @@ def named_start(source: Any, teacher: Any = None) -> Start:
 
 def _is_table(source: Any) -> bool:
     """Tell whether an encoder has no transformer layers, before it is loaded."""
-    if is_packaged(source):
-        return is_bag_of_words(str(source))
-    config = Path(source, "encoder.json")
+    folder = packaged_folder(str(source)) if is_packaged(source) else Path(source)
+    config = folder / "encoder.json"
     return config.is_file() and read_json(config)["config"]["num_layers"] == 0
 
 

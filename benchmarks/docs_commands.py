@@ -69,7 +69,7 @@ SMALLER = {
     r"^(keras-msd run own.toml (?!.*teach_student).*)": r"\1 "
     "--set stages.teach_student.steps=2",
     r"^keras-msd run-all .*": "keras-msd run-all msd_minilm_b128_ru3 --scale smoke",
-    r"^(keras-msd distil .*)": r"\1 --steps 2",
+    r"^(keras-msd distil .*)": r"\1 --updates 2",
     r"--limit 50000 --updates 3000 --pieces 8000": "--limit 600 --updates 20 "
     "--pieces 800",
     r"^(python examples/distil_and_search.py out)$": r"\1 --limit 600 --updates 20 "

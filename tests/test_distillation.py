@@ -26,7 +26,7 @@ from keras_msd.io.files import read_json
 
 WIDTH = 16
 TEACHER = msd.load_teacher("hashed-words", dim=WIDTH)
-QUICK = {"steps": 30, "learning_rate": 1e-2, "vocabulary_size": 150}
+QUICK = {"updates": 30, "learning_rate": 1e-2, "vocabulary_size": 150}
 OPTIONS = QUICK | {"teacher": TEACHER, "progress": False}
 
 
@@ -270,7 +270,7 @@ def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
         "de",
         start=layers,
         max_mb=size,
-        steps=3,
+        updates=3,
         batch_size=16,
         progress=False,
         store_dir=tmp_path / "store",
@@ -458,7 +458,7 @@ def test_what_is_dropped_is_counted_by_reason(tmp_path):
 def test_paragraphs_are_trained_on(tmp_path, no_export):
     rows = [(" ".join([a] * 100), " ".join([b] * 100)) for a, b in pairs_of(300)]
     out = tmp_path / "model"
-    result = msd.distil(rows, out, "sv", **OPTIONS | {"steps": 2})
+    result = msd.distil(rows, out, "sv", **OPTIONS | {"updates": 2})
     taken = read_json(out / "run/stages/pairs/done.json")["result"]["pairs"]
     assert taken == result["pairs"]["sv"]["train"] > 200
 
@@ -496,14 +496,14 @@ def test_pairs_without_english_have_a_multilingual_teacher(tmp_path, no_export):
 
 
 def test_minutes_become_steps_once(tmp_path, monkeypatch, no_export):
-    options = OPTIONS | {"steps": None, "minutes": 0.0}
+    options = OPTIONS | {"updates": None, "minutes": 0.0}
     result = msd.distil(pairs_of(), tmp_path / "none", **options)
     assert result["plan"]["steps"] == 0 and result["kept"] == "start"
     clock = iter(np.arange(0, 10**6, 2.0))  # each call takes two seconds
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
     job = SimpleNamespace(held={"sv": [1]}, batch_size=4, train_pairs=[], options={})
     job.train_pairs = msd.testing.tiny_pairs()
-    job.options = {"steps": None, "minutes": 7.0}
+    job.options = {"updates": None, "minutes": 7.0}
     encoder = SimpleNamespace(encode=lambda texts, progress: None)
     steps, minutes = module._Job._steps(job, encoder)
     assert steps == int(7 * 60 / (module.PASSES * 2))
@@ -517,7 +517,7 @@ def own_csv(tmp_path):
     return path
 
 
-ARGUMENTS = ["--teacher=hashed-words", "--vocabulary-size=150", "--steps=16"]
+ARGUMENTS = ["--teacher=hashed-words", "--vocabulary-size=150", "--updates=16"]
 
 
 def test_the_command(tmp_path, capsys):

@@ -29,7 +29,7 @@ def distil(
     no_guard: bool = False,
     teacher: str | None = None,
     multilingual: bool = False,
-    steps: int | None = None,
+    updates: int | None = None,
     batch_size: int | None = None,
     learning_rate: float | None = None,
     vocabulary_size: int | None = None,
@@ -67,7 +67,7 @@ def distil(
         teacher: Whose vectors are learnt: default (all-MiniLM-L6-v2), a folder,
             hf://org/name, ... Default: that of the start.
         multilingual: Your teacher reads other languages than English.
-        steps: Training steps, in place of --minutes.
+        updates: Training steps, in place of --minutes.
         batch_size: Pairs in a batch.
         learning_rate: Highest learning rate.
         vocabulary_size: Maximum vocabulary.
@@ -109,7 +109,7 @@ def distil(
             start=start,
             guard=None if no_guard else guard,
             minutes=minutes,
-            steps=steps,
+            updates=updates,
             batch_size=batch_size,
             learning_rate=learning_rate,
             vocabulary_size=vocabulary_size,

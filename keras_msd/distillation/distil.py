@@ -104,7 +104,7 @@ def distil(
     start: str | Path | None = None,
     guard: float | None = 1.0,
     minutes: float = 10.0,
-    steps: int | None = None,
+    updates: int | None = None,
     batch_size: int | None = None,
     learning_rate: float | None = None,
     vocabulary_size: int | None = None,
@@ -159,7 +159,7 @@ def distil(
             not guarded.
         minutes: Expected minutes of training; the speed is measured once, before
             training. 0 trains nothing.
-        steps: Number of training steps, in place of `minutes`.
+        updates: Number of training steps, in place of `minutes`.
         batch_size: Pairs in a batch. Default: 64, and 1,024 for a table; at most half
             of the training pairs.
         learning_rate: Highest learning rate. Default: 1e-4, 3e-4 if heads and neurons
@@ -207,7 +207,7 @@ def distil(
     checks.above(0, learning_rate=learning_rate, max_mb=max_mb)
     checks.at_least(0, minutes=minutes, guard=guard)
     checks.at_least(2, batch_size=batch_size)
-    checks.at_least(1, steps=steps)
+    checks.at_least(1, updates=updates)
     checks.at_least(16, vocabulary_size=vocabulary_size)
     checks.a_list(texts=texts, languages=languages)
     extra = checks.sentences(list(texts or ()))
@@ -247,7 +247,7 @@ def distil(
         "max_mb": max_mb,
         "guard": guard,
         "minutes": minutes,
-        "steps": steps,
+        "updates": updates,
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "vocabulary_size": vocabulary_size,
@@ -515,7 +515,7 @@ class _Job:
             encoder.encode(texts, progress=False)
             times.append(time.perf_counter() - began)
         each = PASSES * min(times) / 60
-        steps = self.options["steps"]
+        steps = self.options["updates"]
         if steps is None:
             steps = int(self.options["minutes"] / each)
         return steps, round(steps * each, 1)

@@ -7,6 +7,7 @@ import pty
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -533,6 +534,35 @@ def test_the_command(tmp_path, capsys):
         assert f"Result: {line}\n" in shown
     first = said["encoders"][0]
     assert f"{first['name']:<24}" in shown and f"{first['precision']:7.1f}" in shown
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
+    own_csv(tmp_path)
+    command = [sys.executable, "-m", "keras_msd", "distil", "own.csv", *ARGUMENTS]
+    command += ["--updates=60", "--store", "store", "--out"]
+
+    def begin(name):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen([*command, name], cwd=tmp_path, **quiet)
+
+    began = time.monotonic()
+    assert begin("whole").wait() == 0
+    seconds, draw = time.monotonic() - began, random.Random(0)
+    for _ in range(5):
+        process = begin("killed")
+        time.sleep(seconds * draw.random())
+        process.kill()
+        process.wait()
+    assert begin("killed").wait() == 0
+    for name in ("litert/model.tflite", "encoder/weights.safetensors", "report.json"):
+        whole, killed = (tmp_path / it / name for it in ("whole", "killed"))
+        if name.endswith(".json"):
+            reports = [read_json(path) for path in (whole, killed)]
+            rows = [report["encoders"] for report in reports]
+            assert rows[0] == rows[1] and reports[0]["kept"] == reports[1]["kept"]
+        else:
+            assert whole.read_bytes() == killed.read_bytes()
 
 
 def test_columns_and_format_of_the_command(tmp_path, capsys, no_export):

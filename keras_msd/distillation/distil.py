@@ -259,16 +259,16 @@ def distil(
     _check_folder(out, inputs, options)
     if (out / REPORT_FILE).is_file():
         return dict(read_json(out / REPORT_FILE))
-    there = out.exists()
+    there, begun = out.exists(), (out / SETTINGS).is_file()
     try:
-        counts, dropped = ({}, {}) if corpus is None else split(corpus, out / "data")
-        if not (out / SETTINGS).is_file():
+        if not begun:
             write_json(out / SETTINGS, {"inputs": inputs, "options": options})
+        counts, dropped = ({}, {}) if corpus is None else split(corpus, out / "data")
         job = _Job(out, begin, teaching, extra, known, options, store_dir, say)
         plan = job.plan()
     except InputError:
-        if not there:
-            remove(out)
+        if not begun:  # nothing that took long is lost
+            remove(out / SETTINGS if there else out)
         raise
     for line in plan.lines():
         say(line)
@@ -276,8 +276,8 @@ def distil(
         job.train(plan)
     report = job.report(plan, counts, dropped)
     report["seconds"] = round(time.monotonic() - began, 1)
-    write_json(out / REPORT_FILE, report)
     write_page(out / "report.html", report, out / "run")
+    write_json(out / REPORT_FILE, report)
     return report
 
 
@@ -300,7 +300,8 @@ def _check_folder(
     if (out / SETTINGS).is_file():
         known = read_json(out / SETTINGS)
         for name, own in (("inputs", inputs), ("options", options)):
-            differ = [key for key, value in own.items() if known[name][key] != value]
+            before = known[name]
+            differ = [key for key, value in own.items() if before.get(key) != value]
             if differ:
                 raise InputError(
                     f"`{out}` belongs to a run with other {', '.join(differ)}. Use "

@@ -134,7 +134,7 @@ def measure(pairs: int) -> dict[str, object]:
         write_corpus(folder / "corpus", pairs)
         some = itertools.islice(read_pairs(folder / "corpus"), 5000)
         sample = (text for pair in some for text in pair[:2])
-        train_unigram(sample, vocabulary_size=2000, folder=folder / "tokenizer")
+        train_unigram(sample, vocabulary_size=2000).save(folder / "tokenizer")
         done = subprocess.run(
             [sys.executable, __file__, "--epoch", name], stdout=subprocess.PIPE
         )

@@ -12,13 +12,13 @@ import pytest
 
 import keras_msd
 from keras_msd.checks import InputError
-from keras_msd.evaluate import mse, sts, translation_accuracy
+from keras_msd.evaluate import mse, retrieval, sts
 from keras_msd.evaluate.callbacks import ScoreCallback
 
 TEXTS = [f"text {i}" for i in range(24)]
 PAIRS = list(zip(TEXTS[:12], TEXTS[12:], strict=True))
 ROWS = [(float(i % 5), one, two) for i, (one, two) in enumerate(PAIRS)]
-NAMES = {"dev_mse", "dev_negative_mse", "de_accuracy", "sts_spearman"}
+NAMES = {"dev_mse", "dev_negative_mse", "de_precision", "sts_spearman"}
 NAMES |= {"de_source_to_target", "de_target_to_source"}
 
 
@@ -31,8 +31,7 @@ def by_rank(encoder, **options):
 
 
 def by_translation(encoder, **options):
-    scored = lambda one: translation_accuracy(one, PAIRS)  # noqa: E731
-    return ScoreCallback(encoder, scored, **options)
+    return ScoreCallback(encoder, lambda one: retrieval(one, PAIRS), **options)
 
 
 class Linear:
@@ -139,8 +138,8 @@ def test_scores_are_those_of_the_weights_at_that_time():
     callbacks = [by_rank(encoder), by_translation(encoder)]
     history = encoder.fit(callbacks, epochs=2).history
     assert history["dev_spearman"][-1] == sts(encoder, ROWS)["spearman"]
-    accuracy = translation_accuracy(encoder, PAIRS)["accuracy"]
-    assert history["dev_accuracy"][-1] == accuracy
+    precision = retrieval(encoder, PAIRS)["precision"]
+    assert history["dev_precision"][-1] == precision
     assert history["dev_spearman"][0] != history["dev_spearman"][1]
 
 

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 from table_encoder import Table
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import mse, retrieval, sts, sts_tracks, translation_accuracy
+from keras_msd.evaluate import mse, retrieval, sts, sts_tracks
 
 GOLDEN = Path(__file__).parent / "golden" / "evaluators"
 
@@ -38,16 +38,16 @@ def test_similarity_as_sentence_transformers_has_it(golden):
 
 def test_translation_as_sentence_transformers_has_it(golden):
     expected = golden["expected"]["translation"]
-    scores = translation_accuracy(golden["student"], golden["pairs"])
+    scores = retrieval(golden["student"], golden["pairs"], match="text")
     for ours, theirs in {
-        "accuracy": "mean_accuracy",
+        "precision": "mean_accuracy",
         "source_to_target": "src2trg_accuracy",
         "target_to_source": "trg2src_accuracy",
     }.items():
         assert scores[ours] / 100 == pytest.approx(expected[theirs], abs=1e-6)
-    assert scores["pairs"] == 60 and scores["primary"] == "accuracy"
+    assert scores["pairs"] == 60 and scores["primary"] == "precision"
     found = retrieval(golden["student"], golden["pairs"])
-    assert scores["accuracy"] == found["precision"]
+    assert scores["precision"] == found["precision"]
 
 
 def test_mse_as_sentence_transformers_has_it(golden):
@@ -88,4 +88,4 @@ def test_mse_of_what_does_not_fit(guides, texts, message):
 
 def test_translation_needs_pairs():
     with pytest.raises(InputError, match="at least one pair"):
-        translation_accuracy(Table(), [])
+        retrieval(Table(), [])

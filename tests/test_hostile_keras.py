@@ -180,7 +180,7 @@ def test_names_are_no_paths(name, saved, tmp_path):
     write_json(tmp_path / "card.json", card)
     with pytest.raises(InputError, match="lacks the file"):
         read_card(tmp_path)
-    for key in ("recipe.name", "student.variants", "trim"):
+    for key in ("recipe.name", "student.variants", "guides"):
         value = name if key == "recipe.name" else {name: {}}
         with pytest.raises(InputError, match=key.replace(".", r"\.")):
             load_recipe("demo", "demo", {key: value})

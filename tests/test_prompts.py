@@ -13,6 +13,7 @@ from keras_msd.arrays import TextEncoder
 from keras_msd.checkpoints.modules import read_usage
 from keras_msd.checks import InputError
 from keras_msd.choices import Similarity
+from keras_msd.evaluate import passages
 from keras_msd.models.trim import trim_vocabulary
 from keras_msd.stages import TeachStudent
 from keras_msd.testing import tiny_encoder
@@ -279,14 +280,13 @@ def test_similarities_are_those_of_sentence_transformers(name):
 @pytest.mark.parametrize("name", list(SIMILAR)[1:])
 def test_what_searches_by_cosine_refuses_other_similarities(name):
     encoder, texts = Vectors(name), ["a", "b"]
+    given = passages.PassageSet({"q": "a"}, {"p": "b"}, {"q": {"p": 1}})
     for work in (
         lambda: msd.search(encoder, "a", texts),
         lambda: msd.evaluate.mine(encoder, ["a"], ["b"]),
         lambda: msd.evaluate.mine_paraphrases(encoder, texts),
         lambda: msd.evaluate.calibrate_threshold(encoder, [("a", "b")]),
-        lambda: msd.evaluate.passage_retrieval(
-            encoder, {"q": "a"}, {"p": "b"}, {"q": {"p": 1}}
-        ),
+        lambda: passages.score_passages(encoder, {"one": given}),
     ):
         with pytest.raises(
             InputError, match=f"by cosine.*{name}.*`encoder.similarity`"

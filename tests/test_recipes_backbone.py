@@ -65,13 +65,13 @@ def finished(place):
         "student.variants.thin": {
             "num_heads": 1,
             "intermediate_dim": 20,
-            "pruning_texts": 30,
             "unit_layers": 4,
             "stages": {name: {"skip": True} for name in STUDENTS_STAGES},
         },
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(optimizer, "make_optimizer", recorded)
+        patch.setattr(prepare, "PRUNING_TEXTS", 30)
         start(place, place / "run", changes)
     return place / "run", made
 

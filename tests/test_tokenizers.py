@@ -135,17 +135,17 @@ def test_same_texts_same_bytes_in_another_process_without_tensorflow(unigram):
     assert done.stderr == ""
 
 
-def test_training_is_silent_and_takes_a_sample(capfd, tmp_path, monkeypatch):
-    whole = train_unigram(CORPUS, 260, tmp_path)
+def test_training_is_silent_and_takes_a_sample(capfd, monkeypatch):
+    whole = train_unigram(CORPUS, 260)
     monkeypatch.setattr("keras_msd.tokenizers.sentencepiece._SAMPLE", 200)
     parts = [train_unigram(iter(CORPUS), 260) for _ in range(2)]
-    assert load_tokenizer(tmp_path).fingerprint == whole.fingerprint
     assert parts[0].fingerprint == parts[1].fingerprint != whole.fingerprint
     assert capfd.readouterr() == ("", "")
 
 
 def test_case_folded_pieces_are_those_of_the_small_letters(tmp_path):
-    folded = train_unigram(CORPUS, 260, tmp_path, case_fold=True)
+    folded = train_unigram(CORPUS, 260, case_fold=True)
+    folded.save(tmp_path)
     texts = [*SENTENCES, "GRÜSSE AUS BOZEN", "Щука И ЁЖ"]
     texts = [text for text in texts if "İ" not in text]  # two letters, when small
     assert folded.encode(texts) == folded.encode([text.lower() for text in texts])

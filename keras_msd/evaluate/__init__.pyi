@@ -11,7 +11,6 @@ from keras_msd.evaluate.mteb_adapter import MTEBEncoder as MTEBEncoder
 from keras_msd.evaluate.nearest import Match as Match
 from keras_msd.evaluate.nearest import neighbours as neighbours
 from keras_msd.evaluate.nearest import search as search
-from keras_msd.evaluate.passages import passage_retrieval as passage_retrieval
 from keras_msd.evaluate.set_files import SetFile as SetFile
 from keras_msd.evaluate.sets import SETS as SETS
 from keras_msd.evaluate.sets import EvaluationSet as EvaluationSet
@@ -24,5 +23,4 @@ from keras_msd.evaluate.threshold import calibrate_threshold as calibrate_thresh
 from keras_msd.evaluate.translations import read_tatoeba as read_tatoeba
 from keras_msd.evaluate.translations import retrieval as retrieval
 from keras_msd.evaluate.translations import retrieval_languages as retrieval_languages
-from keras_msd.evaluate.translations import translation_accuracy as translation_accuracy
 from keras_msd.evaluate.vectors import mse as mse

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, utf8
 from keras_msd.data.readers.lines import read_lines, unpacked
@@ -57,74 +56,10 @@ class PassageSet(NamedTuple):
     relevance: Relevance
 
 
-def passage_retrieval(
-    encoder: SentenceEncoder,
-    queries: Mapping[str, str],
-    passages: Mapping[str, str],
-    relevance: Relevance,
-) -> dict[str, Any]:
-    """Score how high the relevant passages of each query are ranked by cosine.
-
-    The encoder's `encode_query` and `encode_document` encode the two sides, with their
-    prompts; `encode`, if it has no such methods. The encoder cuts a passage that is
-    longer than its `max_length`.
-
-    Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        queries: Texts by id. Each must have a relevant passage.
-        passages: Texts by id. Their vectors are in memory in blocks only.
-        relevance: Relevance of passages by their id, by the id of the query. Passages
-            above 0 are relevant, and a higher number is a higher grade; passages that
-            are not listed are not relevant.
-
-    Returns:
-        `{"ndcg_at_10", "recall_at_100", "mrr_at_10", "precision_at_1"}` x100, means
-        over queries; `queries` and `passages`, their numbers; `primary`: "ndcg_at_10".
-        The gain of a passage is its relevance. If cosines are equal to ten decimals,
-        the passage whose id is later in alphabetical order comes first, as in trec_eval
-        and pytrec_eval.
-
-    Raises:
-        InputError: There is no query or no passage, a query has no relevant passage, an
-            id in `relevance` is unknown, the vectors are not finite, or the encoder's
-            are not compared by cosine.
-
-    Source: Thakur et al. 2021 (BEIR); the measures are `ndcg_cut_10`, `recall_100`,
-    `recip_rank` of the first ten and `P_1` of trec_eval.
-
-    Example:
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> scores = msd.evaluate.passage_retrieval(
-        ...     encoder,
-        ...     {"q1": "Radio"},
-        ...     {"p1": "Radio", "p2": "It rains."},
-        ...     {"q1": {"p1": 1}},
-        ... )
-        >>> scores["ndcg_at_10"], scores["precision_at_1"]
-        (100.0, 100.0)
-    """
-    given = PassageSet(dict(queries), dict(passages), relevance)
-    checks.at_least(1, queries=len(queries), passages=len(passages))
-    for query, judged in relevance.items():
-        for name, known, one in [
-            ("queries", given.queries, query),
-            *(("passages", given.passages, passage) for passage in judged),
-        ]:
-            if one not in known:
-                raise InputError(
-                    f"`relevance` must use the ids of `{name}`. Received: {one!r:.60}. "
-                    "Add its text, or remove it."
-                )
-    for query in given.queries:
-        if not any(value > 0 for value in relevance.get(query, {}).values()):
-            raise InputError(_lacks_relevant(f"The query {query!r:.60}"))
-    return _scores(encoder, given, list(given.queries))
-
-
 def _scores(
     encoder: SentenceEncoder, given: PassageSet, asked: list[str]
 ) -> dict[str, Any]:
-    """Score some queries; see `passage_retrieval`."""
+    """Score some queries of a set."""
     # The search prefers the lower row if cosines are equal.
     ids = sorted(given.passages, reverse=True)
     by_cosine(encoder, "Retrieval of passages")
@@ -172,21 +107,35 @@ def _discounted(gains: np.ndarray) -> float:
 def score_passages(
     encoder: SentenceEncoder, sets: Mapping[str, PassageSet], part: str = WHOLE
 ) -> dict[str, Any]:
-    """Score several sets separately.
+    """Score how high the relevant passages of queries are ranked by cosine.
+
+    The encoder's `encode_query` and `encode_document` encode the two sides, with their
+    prompts; `encode`, if it has no such methods. The encoder cuts a passage that is
+    longer than its `max_length`.
 
     Args:
-        encoder: As for `passage_retrieval`.
-        sets: Sets by name, such as `mlqa.de`.
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        sets: Sets by name, such as `mlqa.de`. Passages with a relevance above 0 are
+            relevant, and a higher number is a higher grade; passages that are not
+            listed are not relevant.
         part: "all", or the half of the queries to score: "choose" to tune settings, or
             "report". The text of a query decides its half. The candidates are always
             all passages.
 
     Returns:
-        The keys of `passage_retrieval`: scores are means over the sets, numbers are
-        sums. `tracks` is the nDCG@10 of each set.
+        `{"ndcg_at_10", "recall_at_100", "mrr_at_10", "precision_at_1"}` x100, means
+        over the queries of a set, then over the sets; `queries` and `passages`, sums;
+        `tracks`, the nDCG@10 of each set; `primary`: "ndcg_at_10". The gain of a
+        passage is its relevance. If cosines are equal to ten decimals, the passage
+        whose id is later in alphabetical order comes first, as in trec_eval and
+        pytrec_eval.
 
     Raises:
-        InputError: A set has no query in the part, or the vectors are not finite.
+        InputError: A set has no query in the part, the vectors are not finite, or the
+            encoder's are not compared by cosine.
+
+    Source: Thakur et al. 2021 (BEIR); the measures are `ndcg_cut_10`, `recall_100`,
+    `recip_rank` of the first ten and `P_1` of trec_eval.
     """
     single = {}
     for name, given in sets.items():
@@ -300,20 +249,16 @@ def _read_set(
     for query in kept:
         if not any(value > 0 for value in relevance.get(query, {}).values()):
             where = first.get(query, f"`{qrels}`")
-            raise InputError(_lacks_relevant(f"{where}: the query {query!r:.60}"))
+            raise InputError(
+                f"{where}: the query {query!r:.60} must have a passage with a "
+                "relevance above 0. Received: none. Add one, or remove the query."
+            )
     if not kept:
         raise InputError(
             f"`{qrels}` must name a relevant passage. Received: only a header. Add a "
             "line for each query."
         )
     return PassageSet({query: asked[query] for query in kept}, known, relevance)
-
-
-def _lacks_relevant(subject: str) -> str:
-    return (
-        f"{subject} must have a passage with a relevance above 0. Received: none. Add "
-        "one, or remove the query."
-    )
 
 
 def _number(where: str, text: str) -> float:

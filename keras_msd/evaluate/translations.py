@@ -62,7 +62,8 @@ def retrieval(
             LASER's similarity search and mteb's bitext mining. Only the first copy of a
             repeated sentence can be found, so use it for sets without repeated
             sentences, such as the Tatoeba test set. "text": it has the text of the
-            query's translation, in any row.
+            query's translation, in any row, as in `TranslationEvaluator` of
+            sentence-transformers since version 6.2.
 
     Returns:
         `{"precision": x100, "source_to_target":, "target_to_source":, "pairs": n,
@@ -86,41 +87,6 @@ def retrieval(
     scores = retrieval_languages(encoder, {"pairs": pairs}, match=match)
     del scores["tracks"]
     return scores
-
-
-def translation_accuracy(
-    encoder: SentenceEncoder, pairs: Iterable[Sequence[str]], match: str = TEXT
-) -> dict[str, Any]:
-    """Score how often the nearest sentence is the correct translation.
-
-    This is `retrieval` for your own pairs. They may repeat sentences, so by default the
-    texts of the answers are compared.
-
-    Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        pairs: `(source, target)`, or `Pair`.
-        match: "text" or "row", see `retrieval`. `TranslationEvaluator` of
-            sentence-transformers compares texts since version 6.2; before, it compared
-            rows.
-
-    Returns:
-        `{"accuracy": x100, "source_to_target":, "target_to_source":, "pairs": n,
-        "primary": "accuracy"}`; `accuracy` is the mean of both directions.
-
-    Raises:
-        InputError: See `retrieval`.
-
-    Source: `TranslationEvaluator` of sentence-transformers.
-
-    Example:
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> pairs = [("Tee", "Tee"), ("Radio", "Radio"), ("Wind", "Wind")]
-        >>> msd.evaluate.translation_accuracy(encoder, pairs)["accuracy"]
-        100.0
-    """
-    scores = retrieval(encoder, pairs, match)
-    accuracy = scores.pop("precision")
-    return scores | {"accuracy": accuracy, "primary": "accuracy"}
 
 
 def retrieval_languages(

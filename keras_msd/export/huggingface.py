@@ -385,13 +385,7 @@ def header(card: Mapping[str, Any]) -> Iterator[str]:
     yield from ("---", "")
 
 
-def push_to_hub(
-    folder: str | Path,
-    repo: str,
-    *,
-    private: bool = False,
-    message: str = "Add a sentence encoder",
-) -> str:
+def push_to_hub(folder: str | Path, repo: str, *, private: bool = False) -> str:
     """Upload an artefact's files to a repository of the Hugging Face hub.
 
     The files are compared with the card first, and only those that it lists are sent.
@@ -402,7 +396,6 @@ def push_to_hub(
             from the hub can load.
         repo: "organisation/model"; made if there is none.
         private: Whether a repository that is made is seen by its owners alone.
-        message: Title of the commit.
 
     Returns:
         The address of the commit.
@@ -440,7 +433,7 @@ def push_to_hub(
         commit = api.upload_folder(
             repo_id=repo,
             folder_path=folder,
-            commit_message=message,
+            commit_message="Add a sentence encoder",
             allow_patterns=[*card["files"], CARD, TEXT],
         )
     return str(commit.commit_url)

@@ -66,8 +66,8 @@ class Step(NamedTuple):
         seed: Name that decides the seed; the stages of several students share it, so
             that all see the same pairs in the same order. Empty: nothing is drawn.
         row: What the step's result is a score row of, if it is one: `name`, `kind`
-            ("teacher", "assistant", "closed_form", "untrained", "stage" or "trimmed"),
-            `student` and `stage`.
+            ("teacher", "assistant", "closed_form", "untrained" or "stage"), `student`
+            and `stage`.
         shared: Whether other runs may take it: its folder is all that it writes, and
             holds no times.
     """

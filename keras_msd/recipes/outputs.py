@@ -5,7 +5,7 @@ After them `write_summary`: the scores and times of the whole run.
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,7 @@ from keras_msd.evaluate.rows import score_row, score_teacher_row
 from keras_msd.evaluate.splits import named
 from keras_msd.evaluate.threshold import calibrate_threshold
 from keras_msd.io.files import atomic_path, write_json
-from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.recipes.cache import ELSEWHERE, Step
-from keras_msd.recipes.prepare import both_sides
 from keras_msd.recipes.resources import Run, corpus_of, development_pairs
 from keras_msd.recipes.settings import Recipe
 from keras_msd.report.reports import write_report
@@ -53,27 +51,6 @@ def score_teacher(run: Run, folder: Path) -> dict[str, Any]:
     """Score the teacher on English."""
     teacher = run.teacher, run.teacher_encoder
     return score_teacher_row(run.recipe.settings(), run.data_dir, *teacher)
-
-
-def trim(
-    run: Run, folder: Path, settings: Mapping[str, Any], step: str | None = None
-) -> dict[str, Any]:
-    """Keep the pieces that the pairs use.
-
-    Args:
-        run: The run.
-        folder: The step's folder.
-        settings: `keep` and `min_count` of `trim_vocabulary`.
-        step: Step that left the encoder, by default the assistant that exists.
-    """
-    encoder: Any = run.encoder(step) if step else run.named_assistant
-
-    def texts() -> Iterator[str]:
-        return chain.from_iterable(both_sides(run))
-
-    trimmed = trim_vocabulary(encoder, texts(), **settings)
-    trimmed.save(folder / "encoder")
-    return trimming_report(encoder, trimmed, texts())
 
 
 def keep(run: Run, folder: Path, step: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from keras_msd.data.examples import write_examples
 from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
+from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.recipes.resources import Run, check_corpora, development_pairs
 from keras_msd.recipes.settings import StudentSettings
 from keras_msd.recipes.train import stage_data
@@ -213,6 +214,18 @@ def _learnt(run: Run, guide: str | None) -> list[Any]:
     return [*tables.values()]
 
 
+def trim(run: Run, folder: Path, pieces: int) -> dict[str, Any]:
+    """Keep the tokens of the assistant that exists which the pairs use most."""
+    encoder: Any = run.named_assistant
+
+    def texts() -> Iterator[str]:
+        return chain.from_iterable(both_sides(run))
+
+    trimmed = trim_vocabulary(encoder, texts(), pieces)
+    trimmed.save(folder / "encoder")
+    return trimming_report(encoder, trimmed, texts())
+
+
 def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
     """Train a vocabulary on both sides of the pairs, or take one that exists."""
     settings = run.recipe.tokenizer
@@ -344,12 +357,10 @@ def read_rows(texts: Any, side: str, rows: np.ndarray) -> list[str]:
     return [text for row in rows for text in texts.texts(side, row, row + 1)]
 
 
-def prune_width(
-    run: Run, folder: Path, assistant: str, count: int, **kept: int
-) -> dict[str, Any]:
+def prune_width(run: Run, folder: Path, assistant: str, **kept: int) -> dict[str, Any]:
     """Remove heads and neurons from the assistant that the step `assistant` left."""
     draw = np.random.default_rng(run.seed("pruned"))
-    lines = lines_of_languages(run.texts, count, draw)
+    lines = lines_of_languages(run.texts, PRUNING_TEXTS, draw)
     pruning.prune_width(run.encoder(assistant), lines, **kept).save(folder / "encoder")
     return {"texts": len(lines)}
 

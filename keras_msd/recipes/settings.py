@@ -248,13 +248,12 @@ class StudentSettings(Settings):
     full table. `layers` are copied from the assistant after stage 1 ("trained") or
     before it, and so is the `guide` that stages 2 and 3 imitate. `unit_from` says which
     of its layers: the "first", the "last" or "spread" evenly. With `num_heads` or
-    `intermediate_dim` the assistant's layers first lose heads or neurons, as
-    `pruning_texts` training sentences (960) of all languages alike decide
-    (`starts.prune_width`). `max_length` is the longest sentence in tokens, by default
-    the assistant's. `start` of the embedding block: "random", "standard_normal" as in
-    the authors' code, the "svd" of the assistant's table, or that table "ordered": in
-    the directions whose means over a sentence best find its translation
-    (`starts.order_dimensions`).
+    `intermediate_dim` the assistant's layers first lose heads or neurons, as 960
+    training sentences of all languages alike decide (`starts.prune_width`).
+    `max_length` is the longest sentence in tokens, by default the assistant's. `start`
+    of the embedding block: "random", "standard_normal" as in the authors' code, the
+    "svd" of the assistant's table, or that table "ordered": in the directions whose
+    means over a sentence best find its translation (`starts.order_dimensions`).
 
     "thin_deep": no assistant; a `row` of `models.ROWS`, changed by `num_layers`,
     `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout`, or these alone. `start`
@@ -273,7 +272,6 @@ class StudentSettings(Settings):
     num_heads: Count | None = None
     intermediate_dim: Count | None = None
     dropout: Fraction | None = None
-    pruning_texts: Count | None = None
     unit_layers: Count = 3
     repeats: Count | None = None
     bottleneck_dim: Count | None = None
@@ -386,17 +384,6 @@ class EvaluateSettings(Settings):
         return self
 
 
-class TrimSettings(Settings):
-    """`[trim.<name>]`: a smaller vocabulary for every finished model.
-
-    It has the pieces that the run's pairs use; `keep` and `min_count` are those of
-    `trim_vocabulary`. The trimmed model is kept and scored next to the whole one.
-    """
-
-    keep: Count | Annotated[float, Field(gt=0, le=1)] | None = None
-    min_count: Count = 1
-
-
 class ScoredReductionSettings(ReductionSettings):
     """`[reduction]`: dimensions to which the frozen teacher is reduced and scored.
 
@@ -456,7 +443,6 @@ class Recipe(Settings):
     evaluate: EvaluateSettings = EvaluateSettings()
     inverse_frequency: Positive | None = None
     matryoshka_dims: Counts = ()
-    trim: dict[Name, TrimSettings] = Field(default_factory=dict)
     scale: Scale
 
     def settings(self) -> dict[str, Any]:

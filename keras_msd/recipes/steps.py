@@ -117,8 +117,8 @@ class Steps:
         self.existing = {"encoder": named.fingerprint if named else None}
         of_assistant = {"assistant": recipe.assistant, **self.existing}
         if trim := recipe.assistant.trim:
-            options = {"settings": {"keep": trim.pieces}, "depends": of_assistant}
-            self.add(TRIMMED, "tokens", outputs.trim, reads=("pairs",), **options)
+            options = {"pieces": trim.pieces, "depends": of_assistant}
+            self.add(TRIMMED, "tokens", prepare.trim, reads=("pairs",), **options)
         before = (TEACHER,) if recipe.tokenizer_source == "teacher" else ()
         self.add(
             "tokenizer",
@@ -202,7 +202,6 @@ class Steps:
         origin, guide = left.get(settings.layers), left.get(settings.guide)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
         if kept := settings.pruned:
-            kept["count"] = settings.pruning_texts or prepare.PRUNING_TEXTS
             make = prepare.prune_width
             origin = self.add_start("pruned", make, assistant=origin, **kept)
         last = self.add_untrained(settings, stages, origin)
@@ -306,16 +305,8 @@ class Steps:
         self.add(f"keep_{name}", "stages", outputs.keep, shared=False, step=step)
 
     def add_finished(self, last: StepName, name: str) -> None:
-        """Add a finished encoder, its smaller vocabularies, and what it is used for."""
+        """Add a finished encoder, and what it is used for."""
         self.add_keep(last, name)
-        for trim, settings in self.recipe.trim.items():
-            options = {"step": last, "settings": settings.model_dump()}
-            label = f"trim_{name}_{trim}"
-            make = outputs.trim
-            step = self.add(label, "closed_forms", make, reads=("pairs",), **options)
-            row = {"name": f"{name}, trimmed, {trim}", "kind": "trimmed"}
-            self.add_score(step, row)
-            self.add_keep(step, f"{name}_trimmed_{trim}")
         if not self.recipe.evaluate.artefacts:
             return
         uses: dict[str, Any] = {

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_msd.arrays import unit_rows
-from keras_msd.checks import InputError, above, at_least
+from keras_msd.checks import InputError, at_least
 from keras_msd.data.order import permutation
 from keras_msd.losses.similarities import (
     AdditiveMarginSoftmax,
@@ -19,6 +19,7 @@ from keras_msd.losses.table import Matryoshka
 from keras_msd.training.optimizer import make_optimizer
 
 SIDES = ("source", "target")
+LEARNING_RATE, TEMPERATURE = 3e-3, 0.05  # of `order_dimensions`
 RANK = 1e-6  # smaller eigenvalues, relative to the largest one, count as zero
 
 
@@ -84,9 +85,6 @@ def order_dimensions(
     group: Any = None,
     steps: int = 400,
     batch_size: int = 1024,
-    learning_rate: float = 3e-3,
-    temperature: float = 0.05,
-    seed: int = 0,
 ) -> np.ndarray:
     """Find the rotation that moves most information into the leading dimensions.
 
@@ -109,9 +107,6 @@ def order_dimensions(
             not negatives of each other. None if all source sentences differ.
         steps: Number of training steps.
         batch_size: Pairs in a batch, at most n.
-        learning_rate: Initial learning rate; it decays to 0.
-        temperature: Temperature of both losses.
-        seed: Seed for the order of the pairs.
 
     Returns:
         The matrix, float32 `(width, width)`. The new vectors are `vectors @ matrix`.
@@ -128,7 +123,6 @@ def order_dimensions(
         >>> bool(np.allclose(turned @ turned.T, np.eye(6), atol=1e-6))
         True
     """
-    above(0, temperature=temperature)
     lines = _lines(source, target, group, max(dims, default=1), steps, batch_size)
     sides = [unit_rows(np.asarray(side, np.float32)) for side in (source, target)]
     moments = sum(side.T @ side for side in sides).astype(np.float64)
@@ -139,8 +133,8 @@ def order_dimensions(
     # The first `rank` dimensions are the whole vector, which no rotation changes.
     widths = [width for width in dims if width < rank]
     losses = (
-        MultilingualContrastive("softmax", temperature),
-        SimilarityDistribution(temperature),
+        MultilingualContrastive("softmax", TEMPERATURE),
+        SimilarityDistribution(TEMPERATURE),
     )
     ranking, others = (Matryoshka(loss, widths or [rank]) for loss in losses)
 
@@ -153,8 +147,8 @@ def order_dimensions(
         return ops.solve(unit + skew, unit - skew)
 
     model = _Linear(np.zeros((rank, rank)), rotation, loss)
-    batches = _Batches(kept, lines, steps, batch_size, seed)
-    skew = _trained(model, batches, learning_rate).astype(np.float64)
+    batches = _Batches(kept, lines, steps, batch_size, seed=0)
+    skew = _trained(model, batches, LEARNING_RATE).astype(np.float64)
     skew, unit = (skew - skew.T) / 2, np.eye(rank)
     turned = start[:, :rank] @ np.linalg.solve(unit + skew, unit - skew)
     return np.hstack([turned, start[:, rank:]]).astype(np.float32)

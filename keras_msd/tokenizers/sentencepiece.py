@@ -5,7 +5,6 @@ import importlib
 import io
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -290,7 +289,6 @@ def _steps(part: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
 def train_unigram(
     texts: Iterable[str],
     vocabulary_size: int,
-    folder: str | Path | None = None,
     at_most: bool = False,
     case_fold: bool = False,
 ) -> SentencePieceTokenizer:
@@ -302,7 +300,6 @@ def train_unigram(
         texts: Sentences, walked through once. Lines of over 4192 bytes are left out;
             of more than a million, a fixed random choice is learned from.
         vocabulary_size: Rows of the word table, the four special tokens included.
-        folder: Where to save the tokenizer, if anywhere.
         at_most: Take fewer rows where the texts have no more pieces.
         case_fold: Make capitals small letters first, so that both share their pieces.
 
@@ -314,7 +311,7 @@ def train_unigram(
 
     Example:
         >>> texts = [pair.target for pair in msd.testing.tiny_pairs()]
-        >>> tokenizer = msd.tokenizers.train_unigram(texts, 60, folder="tokenizer")
+        >>> tokenizer = msd.tokenizers.train_unigram(texts, 60)
         >>> tokenizer.vocabulary_size, tokenizer.encode([""])
         (60, [[0, 2]])
     """
@@ -352,10 +349,7 @@ def train_unigram(
         if unreadable:
             raise unreadable[0] from None
         raise _no_vocabulary(error, vocabulary_size, count) from error
-    tokenizer = SentencePieceTokenizer(model.getvalue())
-    if folder is not None:
-        tokenizer.save(folder)
-    return tokenizer
+    return SentencePieceTokenizer(model.getvalue())
 
 
 def _no_vocabulary(error: RuntimeError, size: int, count: int) -> InputError:

@@ -333,18 +333,16 @@ def tabbed(path: str | Path) -> Iterator[tuple[str, list[str]]]:
         yield f"`{path}`, line {number}", line.split("\t")
 
 
-def csv_rows(
-    path: Path, separator: str | None = None, codes: Sequence[str] = ()
-) -> Iterator[tuple[str, list[str]]]:
+def csv_rows(path: Path, codes: Sequence[str] = ()) -> Iterator[tuple[str, list[str]]]:
     """Yield (file and line number, for messages; fields) of each row of a CSV file.
 
     A quoted field may contain separators, quotes and line feeds. A first line `sep=;`,
-    as Excel writes and reads it, names the separator and is no row. Blanks after
-    separators are no text, if the first line has them.
+    as Excel writes and reads it, names the separator and is no row; without it, the
+    most frequent one of the first line separates. Blanks after separators are no text,
+    if the first line has them.
 
     Args:
         path: The file.
-        separator: Between two fields; None for the most frequent one of the first line.
         codes: As for `line_text`.
 
     Raises:
@@ -356,7 +354,6 @@ def csv_rows(
         separator, rest, skipped = named, numbered, 1
     else:
         rest, skipped = chain([(first, head)], numbered), 0
-    if separator is None:
         separator = max(SEPARATORS, key=head.count)
     reader = csv.reader(
         (f"{line}\n" for _, line in rest),

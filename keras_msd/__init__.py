@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from keras_msd.lazy import METHODS, AroundImport, OnUse, lazy_names
 from keras_msd.stderr import quiet_tensorflow
@@ -31,12 +30,6 @@ def _with_layers() -> Iterator[None]:
 AroundImport("keras", _with_layers)
 
 
-def _export() -> Any:
-    from keras_msd.export.artefact import export
-
-    return export
-
-
-METHODS["Encoder.export"] = OnUse(_export)
+METHODS["Encoder.export"] = OnUse("keras_msd.export.artefact", "export")
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

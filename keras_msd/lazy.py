@@ -82,18 +82,29 @@ class AroundImport:
 
 
 class OnUse:
-    """A function whose module is imported when it is called."""
+    """A function whose module is imported when it is called.
 
-    def __init__(self, find: Callable[[], Callable[..., Any]]) -> None:
-        self.find = find
+    Args:
+        module: The module.
+        name: The function's name in it.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function."""
+        found: Callable[..., Any] = getattr(import_module(self.module), self.name)
+        return found
 
     @property
     def __signature__(self) -> inspect.Signature:
-        return inspect.signature(self.find())
+        return inspect.signature(self.function)
 
     def __call__(self, *given: Any, **options: Any) -> Any:
         """Call it."""
-        return self.find()(*given, **options)
+        return self.function(*given, **options)
 
 
 # By the name of a method: the function of a higher layer that it calls. A package sets

@@ -76,38 +76,17 @@ class EvaluationSet:
     others: bool = False
 
 
-def _bitext() -> Any:
-    from keras_msd.evaluate import bitext
-
-    return bitext
-
-
-def _passages() -> Any:
-    from keras_msd.evaluate import passages
-
-    return passages
-
-
-def _similarity() -> Any:
-    from keras_msd.evaluate import similarity
-
-    return similarity
-
-
-def _translations() -> Any:
-    from keras_msd.evaluate import translations
-
-    return translations
+def _in(module: str, name: str) -> OnUse:
+    return OnUse(f"keras_msd.evaluate.{module}", name)
 
 
 def _find_aligned(
     folder: str | Path, languages: Iterable[str] | None, split: str, dataset: str
 ) -> dict[str, SetFile]:
+    from keras_msd.evaluate.similarity import find_aligned
+
     hint = "" if dataset in SETS else unknown_set(dataset)
-    found: dict[str, SetFile] = _similarity().find_aligned(
-        folder, languages, split, dataset, hint
-    )
-    return found
+    return find_aligned(folder, languages, split, dataset, hint)
 
 
 SIMILARITY: dict[str, Any] = {
@@ -123,7 +102,7 @@ def aligned_set(name: str) -> EvaluationSet:
         name=name,
         splits=("dev", "test", "train"),
         find=partial(_find_aligned, dataset=name),
-        score=OnUse(lambda: _similarity().sts_aligned),
+        score=_in("similarity", "sts_aligned"),
         options=("part",),
         **SIMILARITY,
     )
@@ -134,8 +113,8 @@ SETS = {
     "sts2017-extended": EvaluationSet(
         name="sts2017-extended",
         splits=("test",),
-        find=OnUse(lambda: _similarity().find_sts2017),
-        score=OnUse(lambda: _similarity().score_sts2017),
+        find=_in("similarity", "find_sts2017"),
+        score=_in("similarity", "score_sts2017"),
         **SIMILARITY,
     ),
     "sick": aligned_set("sick"),
@@ -143,8 +122,8 @@ SETS = {
     "tatoeba": EvaluationSet(
         name="tatoeba",
         splits=("test",),
-        find=OnUse(lambda: _translations().find_tatoeba),
-        score=OnUse(lambda: _translations().retrieval_languages),
+        find=_in("translations", "find_tatoeba"),
+        score=_in("translations", "retrieval_languages"),
         folder="tatoeba",
         options=("part",),
         scores={"precision": "retrieval"},
@@ -154,8 +133,8 @@ SETS = {
     "held-out": EvaluationSet(
         name="held-out",
         splits=("dev",),
-        find=OnUse(lambda: _translations().find_held_out),
-        score=partial(OnUse(lambda: _translations().retrieval_languages), match="text"),
+        find=_in("translations", "find_held_out"),
+        score=partial(_in("translations", "retrieval_languages"), match="text"),
         folder="parallel/dev",
         options=("part",),
         scores={"precision": "held_out"},
@@ -164,8 +143,8 @@ SETS = {
     "un": EvaluationSet(
         name="un",
         splits=("all",),
-        find=OnUse(lambda: _translations().find_un),
-        score=OnUse(lambda: _translations().score_un),
+        find=_in("translations", "find_un"),
+        score=_in("translations", "score_un"),
         folder="un",
         languages=("es", "fr", "ru", "zh"),
         options=("queries",),
@@ -175,8 +154,8 @@ SETS = {
     "bucc2018": EvaluationSet(
         name="bucc2018",
         splits=("train", "sample", "test"),
-        find=OnUse(lambda: _bitext().find_bucc),
-        score=OnUse(lambda: _bitext().score_bucc),
+        find=_in("bitext", "find_bucc"),
+        score=_in("bitext", "score_bucc"),
         folder="bucc2018",
         languages=("de", "fr", "ru", "zh"),
         options=("margin",),
@@ -186,8 +165,8 @@ SETS = {
     "retrieval": EvaluationSet(
         name="retrieval",
         splits=("test", "dev", "train"),
-        find=OnUse(lambda: _passages().find_passages),
-        score=OnUse(lambda: _passages().score_passages),
+        find=_in("passages", "find_passages"),
+        score=_in("passages", "score_passages"),
         folder="retrieval",
         options=("part",),
         scores={"ndcg_at_10": "ndcg_at_10"},

@@ -10,96 +10,38 @@ from keras_msd.export.format import NO_FORMAT, Format
 from keras_msd.io.files import read_toml
 from keras_msd.lazy import OnUse
 
-
-# Each exporter is imported when it is used: it needs libraries of its own.
-def _saved_model() -> Any:
-    from keras_msd.export import saved_model
-
-    return saved_model
-
-
-def _litert() -> Any:
-    from keras_msd.export import litert
-
-    return litert
-
-
-def _litert_files() -> Any:
-    from keras_msd.export import litert_files
-
-    return litert_files
-
-
-def _onnx() -> Any:
-    from keras_msd.export import onnx
-
-    return onnx
-
-
-def _onnx_files() -> Any:
-    from keras_msd.export import onnx_files
-
-    return onnx_files
-
-
-def _huggingface() -> Any:
-    from keras_msd.export import huggingface
-
-    return huggingface
-
-
-def _gguf() -> Any:
-    from keras_msd.export import gguf
-
-    return gguf
-
-
-def _model2vec() -> Any:
-    from keras_msd.export import model2vec
-
-    return model2vec
-
-
-FUNCTIONS: dict[str, dict[str, Any]] = {
-    "saved_model": {
-        "write": OnUse(lambda: _saved_model().write),
-        "load": OnUse(lambda: _saved_model().load),
-    },
-    "litert": {
-        "write": OnUse(lambda: _litert().write_ids),
-        "load": OnUse(lambda: _litert_files().load_ids),
-    },
-    "litert_text": {
-        "write": OnUse(lambda: _litert().write_text),
-        "load": OnUse(lambda: _litert_files().load_text),
-    },
-    "onnx": {
-        "write": OnUse(lambda: _onnx().write_ids),
-        "load": OnUse(lambda: _onnx_files().load_ids),
-    },
-    "onnx_text": {
-        "write": OnUse(lambda: _onnx().write_text),
-        "load": OnUse(lambda: _onnx_files().load_text),
-    },
+# Of each format: where its functions are. An exporter is imported when it is used: it
+# needs libraries of its own.
+FUNCTIONS = {
+    "saved_model": {"write": "saved_model.write", "load": "saved_model.load"},
+    "litert": {"write": "litert.write_ids", "load": "litert_files.load_ids"},
+    "litert_text": {"write": "litert.write_text", "load": "litert_files.load_text"},
+    "onnx": {"write": "onnx.write_ids", "load": "onnx_files.load_ids"},
+    "onnx_text": {"write": "onnx.write_text", "load": "onnx_files.load_text"},
     "huggingface": {
-        "write": OnUse(lambda: _huggingface().write),
-        "load": OnUse(lambda: _huggingface().load),
-        "header": OnUse(lambda: _huggingface().header),
+        "write": "huggingface.write",
+        "load": "huggingface.load",
+        "header": "huggingface.header",
     },
-    "gguf": {
-        "write": OnUse(lambda: _gguf().write),
-        "load": OnUse(lambda: _gguf().load),
-    },
+    "gguf": {"write": "gguf.write", "load": "gguf.load"},
     "model2vec": {
-        "write": OnUse(lambda: _model2vec().write),
-        "load": OnUse(lambda: _model2vec().load),
-        "compared": OnUse(lambda: _model2vec().compared),
+        "write": "model2vec.write",
+        "load": "model2vec.load",
+        "compared": "model2vec.compared",
     },
 }
 
 
+def _functions(format: str) -> dict[str, Any]:
+    places = {name: it.split(".") for name, it in FUNCTIONS[format].items()}
+    return {
+        name: OnUse(f"keras_msd.export.{module}", function)
+        for name, (module, function) in places.items()
+    }
+
+
 FORMATS = {
-    name: Format(name=name, **settings, **FUNCTIONS[name])
+    name: Format(name=name, **settings, **_functions(name))
     for name, settings in read_toml(Path(__file__).with_name("formats.toml")).items()
 }
 

@@ -214,14 +214,20 @@ def _learnt(run: Run, guide: str | None) -> list[Any]:
     return [*tables.values()]
 
 
-def trim(run: Run, folder: Path, pieces: int) -> dict[str, Any]:
-    """Keep the tokens of the assistant that exists which the pairs use most."""
+def trim(run: Run, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Trim the vocabulary of the assistant that exists to the tokens of the pairs.
+
+    Args:
+        run: The run.
+        folder: The step's folder.
+        settings: `keep` of `trim_vocabulary`.
+    """
     encoder: Any = run.named_assistant
 
     def texts() -> Iterator[str]:
         return chain.from_iterable(both_sides(run))
 
-    trimmed = trim_vocabulary(encoder, texts(), pieces)
+    trimmed = trim_vocabulary(encoder, texts(), **settings)
     trimmed.save(folder / "encoder")
     return trimming_report(encoder, trimmed, texts())
 
@@ -357,10 +363,12 @@ def read_rows(texts: Any, side: str, rows: np.ndarray) -> list[str]:
     return [text for row in rows for text in texts.texts(side, row, row + 1)]
 
 
-def prune_width(run: Run, folder: Path, assistant: str, **kept: int) -> dict[str, Any]:
+def prune_width(
+    run: Run, folder: Path, assistant: str, count: int, **kept: int
+) -> dict[str, Any]:
     """Remove heads and neurons from the assistant that the step `assistant` left."""
     draw = np.random.default_rng(run.seed("pruned"))
-    lines = lines_of_languages(run.texts, PRUNING_TEXTS, draw)
+    lines = lines_of_languages(run.texts, count, draw)
     pruning.prune_width(run.encoder(assistant), lines, **kept).save(folder / "encoder")
     return {"texts": len(lines)}
 

@@ -117,7 +117,7 @@ class Steps:
         self.existing = {"encoder": named.fingerprint if named else None}
         of_assistant = {"assistant": recipe.assistant, **self.existing}
         if trim := recipe.assistant.trim:
-            options = {"pieces": trim.pieces, "depends": of_assistant}
+            options = {"settings": {"keep": trim.pieces}, "depends": of_assistant}
             self.add(TRIMMED, "tokens", prepare.trim, reads=("pairs",), **options)
         before = (TEACHER,) if recipe.tokenizer_source == "teacher" else ()
         self.add(
@@ -202,6 +202,7 @@ class Steps:
         origin, guide = left.get(settings.layers), left.get(settings.guide)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
         if kept := settings.pruned:
+            kept["count"] = prepare.PRUNING_TEXTS
             make = prepare.prune_width
             origin = self.add_start("pruned", make, assistant=origin, **kept)
         last = self.add_untrained(settings, stages, origin)

@@ -215,12 +215,12 @@ def train(
     callbacks = [watch, *callbacks]
     if checkpoints:
         first, _ = batches.batch(0)
-        callbacks.append(msd.stages.CollapseMonitor(first, every=2))
+        callbacks.append(msd.training.CollapseMonitor(first, every=2))
     with spread.scope():
         stage = make(encoder)
         made = keras.optimizers.SGD(RATE, momentum=0.9, global_clipnorm=1e3)
         if optimizer == "adamw":
-            made = msd.stages.make_optimizer(1e-3, steps=steps)
+            made = msd.training.make_optimizer(1e-3, steps=steps)
         stage.compile(made)
         before = weights(stage)
         options = {"callbacks": callbacks, "verbose": 0}

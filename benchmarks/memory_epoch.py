@@ -92,9 +92,9 @@ def epoch(folder: Path) -> dict[str, object]:
         PairBatches,
         PairTable,
         TextTable,
-        load_tokenizer,
         read_pairs,
     )
+    from keras_msd.tokenizers import load_tokenizer
 
     tokenizer = load_tokenizer(folder / "tokenizer")
     encoder = SimpleNamespace(tokenizer=tokenizer, max_length=64)
@@ -126,7 +126,8 @@ def epoch(folder: Path) -> dict[str, object]:
 
 def measure(pairs: int) -> dict[str, object]:
     """Make a corpus and a tokenizer, then run `epoch` on them in a fresh process."""
-    from keras_msd.data import read_pairs, train_unigram
+    from keras_msd.data import read_pairs
+    from keras_msd.tokenizers import train_unigram
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

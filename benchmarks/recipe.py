@@ -89,7 +89,7 @@ def run_stages(about: dict[str, Any]) -> float:
             epochs=EPOCHS,
             folder=folder,
         )
-        stage.compile(msd.stages.make_optimizer(learning_rate=1e-4, steps=len(data)))
+        stage.compile(msd.training.make_optimizer(learning_rate=1e-4, steps=len(data)))
         stage.fit(data, verbose=0, shuffle=False)
 
     by_teacher = {"teacher": store(teacher, "source")}

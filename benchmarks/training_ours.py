@@ -63,7 +63,7 @@ class Ours:
             )
             self.scale = 1.0
         steps = len(self.pairs) // self.batch_size
-        self.stage.compile(msd.stages.make_optimizer(learning_rate=2e-5, steps=steps))
+        self.stage.compile(msd.training.make_optimizer(learning_rate=2e-5, steps=steps))
         batches = self.dataset()
         rows = [batches.stream.rows(number) for number in range(len(batches))]
         place = {pair.source: number for number, pair in enumerate(self.pairs)}
@@ -87,7 +87,7 @@ class Ours:
         import keras_msd as msd
 
         data = self.dataset()
-        return msd.stages.profile_updates(self.stage, data, min(8, len(data)))
+        return msd.training.profile_updates(self.stage, data, min(8, len(data)))
 
 
 if __name__ == "__main__":

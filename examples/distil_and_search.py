@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> float:
     teacher = msd.load_teacher(options.teacher)
     store = msd.data.GuideStore(teacher, options.out / "teacher_vectors")
     texts = [text for pair in pairs for text in (pair.source, pair.target)]
-    tokenizer = msd.data.train_unigram(texts, options.pieces)
+    tokenizer = msd.tokenizers.train_unigram(texts, options.pieces)
     student = msd.new_encoder(
         tokenizer,
         num_layers=1,
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> float:
         pairs, student, guides, batch_size=64, epochs=updates, steps=updates
     )
     stage = msd.stages.TeachAssistant(student, dims="sum")
-    stage.compile(msd.stages.make_optimizer(2e-3, steps=updates))
+    stage.compile(msd.training.make_optimizer(2e-3, steps=updates))
     stage.fit(batches, shuffle=False)
     student.save(options.out / "encoder")
 

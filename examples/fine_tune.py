@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> list[float]:
     stage = msd.stages.RegressSimilarity(encoder)
     batches = msd.data.ScoredBatches(rows, encoder, batch_size=32)
     updates = options.epochs * len(batches)
-    stage.compile(msd.stages.make_optimizer(2e-4, steps=updates))
+    stage.compile(msd.training.make_optimizer(2e-4, steps=updates))
     dev = msd.callbacks.ScoreCallback(
         encoder,
         lambda scored: msd.evaluate.sts(scored, held_out),

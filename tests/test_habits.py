@@ -526,7 +526,7 @@ pairs = [Pair("A cat.", "Eine Katze.", "de"), Pair("Tea.", "Tee.", "de")]
 guides = {"teacher": (GuideStore(teacher, "vectors"), "source")}
 dataset = PairBatches(pairs, encoder, guides, batch_size=2, epochs=3)
 stage = msd.stages.ContrastiveLearning(encoder, temperature=0.1, chunk_size=8)
-stage.compile(msd.stages.make_optimizer(steps=3, learning_rate=1e-4))
+stage.compile(msd.training.make_optimizer(steps=3, learning_rate=1e-4))
 rows = [(1.0, "a", "b"), (0.0, "a", "c")]
 scores = msd.callbacks.ScoreCallback(encoder, lambda one: msd.evaluate.sts(one, rows))
 stage.fit(dataset, callbacks=[scores], verbose=0)

@@ -58,7 +58,7 @@ def path_through_everything(folder):
             pairs, encoder, guides(name), batch_size=4, folder=folder / "tokens"
         )
         stage = STAGES[name].make(encoder)
-        stage.compile(stages.make_optimizer(0.01, steps=16, warmup=0))
+        stage.compile(training.make_optimizer(0.01, steps=16, warmup=0))
         done = stage.fit(batches, epochs=16, shuffle=False, verbose=0)
         histories[name] = done.history
     student.save(folder / "student")
@@ -73,7 +73,7 @@ def path_through_everything(folder):
             pairs, encoder, guides(ORDER[0]), 4, epochs=6, folder=folder / "tokens"
         )
         stage = stages.TeachAssistant(encoder)
-        stage.compile(stages.make_optimizer(0.01, steps=6))
+        stage.compile(training.make_optimizer(0.01, steps=6))
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
         training.fit(stage, batches, folder / name, 0, callbacks=[stop], verbose=0)
         return encoder.weights()
@@ -92,7 +92,7 @@ def path_through_everything(folder):
     encoder = tiny_encoder(tokenizer, num_layers=0, dropout=0.1)
     batches = PairBatches(pairs, encoder, guides(ORDER[0]), 4, epochs=2)
     stage = stages.TeachAssistant(encoder)
-    stage.compile(stages.make_optimizer(0.01, steps=6, warmup=0))
+    stage.compile(training.make_optimizer(0.01, steps=6, warmup=0))
 
     def values():
         named = stage_variables(stage)
@@ -100,7 +100,7 @@ def path_through_everything(folder):
 
     stage.fit(batches, verbose=0, shuffle=False)
     np.savez(folder / "before.npz", **values())
-    found = stages.profile_updates(stage, batches, updates=2)
+    found = training.profile_updates(stage, batches, updates=2)
     np.savez(folder / "after.npz", **values())
     done = int(stage.optimizer.iterations.value)
     (folder / "profile.json").write_text(json.dumps([found, done]))

@@ -192,7 +192,7 @@ dataset = msd.data.PairBatches(
     pairs, encoder, guides={"teacher": (store, "source")}, batch_size=4, epochs=1
 )
 stage = msd.stages.TeachAssistant(encoder)
-stage.compile(optimizer=msd.stages.make_optimizer(learning_rate=1e-3, steps=2))
+stage.compile(optimizer=msd.training.make_optimizer(learning_rate=1e-3, steps=2))
 before = encoder.encode(["A cat."])
 stage.fit(dataset, epochs=1, shuffle=False, verbose=0)
 assert np.abs(encoder.encode(["A cat."]) - before).max() > 0

@@ -11,7 +11,7 @@ from keras_msd.checks import InputError
 from keras_msd.data.batches import PairBatches
 from keras_msd.io.files import read_json
 from keras_msd.recipes import run
-from keras_msd.stages import CollapseMonitor
+from keras_msd.training import CollapseMonitor
 
 QUICK = {
     "evaluate.artefacts": False,

@@ -225,7 +225,7 @@ def test_translation_ranking_between_any_two_languages(tokenizer, tmp_path):
     data = PairBatches(pairs, student, guides, batch_size=4, epochs=20)
     options = {"teacher_dim": 16, "feature_weight": 1.0}
     stage = msd.stages.TeachThinDeep(student, **options)
-    stage.compile(optimizer=msd.stages.make_optimizer(1e-2, steps=60, warmup=0.0))
+    stage.compile(optimizer=msd.training.make_optimizer(1e-2, steps=60, warmup=0.0))
     before = msd.evaluate.retrieval_languages(student, {"de-fr": pairs[:4]})
     losses = stage.fit(data, epochs=1, shuffle=False, verbose=0).history
     assert losses.keys() == {"loss", "ams", "feature", "logit"}

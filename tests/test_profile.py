@@ -17,7 +17,7 @@ def work(tmp_path, tokenizer):
     pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder(tokenizer)
     guides = {"teacher": (msd.data.GuideStore(encoder, tmp_path), "source")}
     stage = msd.stages.TeachAssistant(msd.testing.tiny_encoder(tokenizer))
-    stage.compile(msd.stages.make_optimizer(learning_rate=1e-2, steps=9))
+    stage.compile(msd.training.make_optimizer(learning_rate=1e-2, steps=9))
 
     def batches():
         return msd.data.PairBatches(pairs, encoder, guides, batch_size=2, epochs=2)
@@ -34,7 +34,7 @@ def test_a_stage_stays_as_it_was(work):
     stage.fit(batches(), steps_per_epoch=2, verbose=0, shuffle=False)
     before = values(stage)
     kept = list(batches())
-    found = msd.stages.profile_updates(stage, batches(), updates=3)
+    found = msd.training.profile_updates(stage, batches(), updates=3)
     assert found.pop("updates") == 3
     lengths = {
         x["source_token_ids"].shape + x["target_token_ids"].shape for x, _ in kept
@@ -57,7 +57,7 @@ def test_slow_data_is_found(work):
             time.sleep(0.2)
             yield batch
 
-    found = msd.stages.profile_updates(stage, slowly(), updates=3)
+    found = msd.training.profile_updates(stage, slowly(), updates=3)
     assert found["data_wait"] >= 0.6
 
 
@@ -71,7 +71,9 @@ def test_what_compiles_every_length_anew_is_not_taken_for_slow(work, monkeypatch
         return spent
 
     monkeypatch.setattr(profile, "_seconds", seconds)
-    found = msd.stages.profile_updates(stage, [("short", 0), ("longer", 0)], updates=2)
+    found = msd.training.profile_updates(
+        stage, [("short", 0), ("longer", 0)], updates=2
+    )
     assert found["update"] == pytest.approx(0.02)
     assert found["compile"] == pytest.approx(2 * 0.99)
 
@@ -80,7 +82,7 @@ def test_too_few_batches_are_an_error(work):
     stage, batches = work
     before = values(stage)
     with pytest.raises(InputError, match="at least 99 batches to measure. Received:"):
-        msd.stages.profile_updates(stage, batches(), updates=99)
+        msd.training.profile_updates(stage, batches(), updates=99)
     for old, new in zip(before, values(stage), strict=False):
         np.testing.assert_array_equal(old, new)
     assert keras.backend.backend() == "tensorflow"

@@ -58,11 +58,11 @@ def train(
         msd.testing.tiny_pairs(), encoder, guides, 4, epochs=3
     )
     stage = getattr(msd.stages, kind)(encoder)
-    optimizer = msd.stages.make_optimizer(rate, steps=UPDATES)
+    optimizer = msd.training.make_optimizer(rate, steps=UPDATES)
     stage.compile(optimizer, run_eagerly=True)
     looks = ScoreCallback(encoder, score, every=2, best_weights=True)
     keras.utils.set_random_seed(3)
-    monitor = msd.stages.CollapseMonitor(batches.batch(0)[0], every=2)
+    monitor = msd.training.CollapseMonitor(batches.batch(0)[0], every=2)
     stops = [StopAt(*stop)] if stop else []
     callbacks = [looks, monitor, *stops]
     fitted = msd.training.fit(

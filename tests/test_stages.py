@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_msd import stages
+from keras_msd import stages, training
 from keras_msd.checks import InputError
 from keras_msd.losses.similarities import (
     MultilingualContrastive,
@@ -193,7 +193,7 @@ def test_stage_2_touches_the_embedding_block_only():
     model, (x, y) = network(), batch()
     before = {w.path: np.array(w) for w in model.weights}
     stage = AlignEmbedding(model)
-    stage.compile(stages.make_optimizer(1e-2, steps=1))
+    stage.compile(training.make_optimizer(1e-2, steps=1))
     stage.fit(x, y, batch_size=ROWS, verbose=0)
     changed = {w.path for w in model.weights if (np.array(w) != before[w.path]).any()}
     block = {w.path for w in model.get_layer("embedding").weights}

@@ -23,7 +23,3 @@ from keras_msd.data.store import ShardedStore as ShardedStore
 from keras_msd.data.text_table import TextTable as TextTable
 from keras_msd.data.write import write_corpus as write_corpus
 from keras_msd.io.remote import fetch_folder as fetch_folder
-from keras_msd.tokenizers.base import Tokenizer as Tokenizer
-from keras_msd.tokenizers.graph import GraphTokenizer as GraphTokenizer
-from keras_msd.tokenizers.loading import load_tokenizer as load_tokenizer
-from keras_msd.tokenizers.sentencepiece import train_unigram as train_unigram

@@ -11,7 +11,3 @@ from keras_msd.stages.table import STAGES as STAGES
 from keras_msd.stages.teach_assistant import TeachAssistant as TeachAssistant
 from keras_msd.stages.teach_student import TeachStudent as TeachStudent
 from keras_msd.stages.teach_thin_deep import TeachThinDeep as TeachThinDeep
-from keras_msd.training.callbacks import CollapseMonitor as CollapseMonitor
-from keras_msd.training.optimizer import WarmUp as WarmUp
-from keras_msd.training.optimizer import make_optimizer as make_optimizer
-from keras_msd.training.profile import profile_updates as profile_updates

@@ -31,7 +31,7 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
     Source: Devlin et al. 2019, appendix A.2, which starts at rate 0.
 
     Example:
-        >>> rate = msd.stages.WarmUp(peak=1.0, steps=8, warmup=0.5)
+        >>> rate = msd.training.WarmUp(peak=1.0, steps=8, warmup=0.5)
         >>> [float(rate(step)) for step in range(8)]
         [0.25, 0.5, 0.75, 1.0, 1.0, 0.75, 0.5, 0.25]
     """
@@ -94,7 +94,7 @@ def make_optimizer(
     Source: Ding et al. 2022, section 4, and the authors' code.
 
     Example:
-        >>> optimizer = msd.stages.make_optimizer(2e-4, steps=1000)
+        >>> optimizer = msd.training.make_optimizer(2e-4, steps=1000)
         >>> type(optimizer).__name__, optimizer.epsilon, optimizer.global_clipnorm
         ('AdamW', 1e-06, 1.0)
     """

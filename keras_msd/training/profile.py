@@ -40,8 +40,8 @@ def profile_updates(
         >>> guides = {"teacher": (msd.data.GuideStore(encoder, "vectors"), "source")}
         >>> batches = msd.data.PairBatches(pairs, encoder, guides, batch_size=2)
         >>> stage = msd.stages.TeachAssistant(encoder)
-        >>> stage.compile(msd.stages.make_optimizer(learning_rate=1e-3, steps=9))
-        >>> seconds = msd.stages.profile_updates(stage, batches, updates=2)
+        >>> stage.compile(msd.training.make_optimizer(learning_rate=1e-3, steps=9))
+        >>> seconds = msd.training.profile_updates(stage, batches, updates=2)
         >>> seconds["updates"], seconds["update"] > 0
         (2, True)
     """

@@ -28,11 +28,12 @@ SHARED_DATA = Path(
 SLOWEST = [
     f"test_{name}.py"
     for name in (
-        *("notebook", "recipes_papers", "shared_steps", "recipes_thin_deep"),
-        *("wheel", "backend_parity", "recipes_run", "examples"),
+        *("notebook", "recipes_papers", "recipes_cache", "recipes_thin_deep"),
+        *("wheel", "backend_parity", "recipes_runner", "examples"),
         *("stages", "regress_similarity", "export_litert_text", "stages_mirrored"),
-        *("export_formats", "export_stored_network", "extending", "evaluate_sets"),
-        *("benchmark_formats", "jax_path", "export_litert", "checkpoint"),
+        *("export_formats", "export_tensorflow_network", "extending"),
+        *("evaluate_sets", "benchmark_formats", "jax_path", "export_litert"),
+        "checkpoints_checkpoint",
     )
 ]
 

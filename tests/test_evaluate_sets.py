@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_recipe import write_place
 from table_encoder import Table
-from test_evaluate_sts2017 import write_extended
+from test_evaluate_similarity import write_extended
 from test_evaluate_stsb_multilingual import made_rows, write_ours
 from test_evaluate_tatoeba import made_pairs, write_laser
 

@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-import test_portable_tokenizer_node
+import test_export_portable_node
 from tokenizer_texts import CORPUS
 
 from keras_msd.export import loaders_folder
@@ -133,7 +133,7 @@ def test_page(tmp_path, asked):
             "search": f"?model={asked}&query=Caf%C3%A9",
         },
     }
-    states = test_portable_tokenizer_node.node(PAGE, tmp_path, files)
+    states = test_export_portable_node.node(PAGE, tmp_path, files)
     opened, no_model, other, ready, searched = states
     if asked == "model.onnx":
         assert (opened["given"], opened["disabled"]) == ("The model is ready.", False)

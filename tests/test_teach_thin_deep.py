@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from test_losses_thin_deep import cosine, ranking
+from test_losses import cosine, ranking
 from test_stages import ROWS, batch, network, terms_of, vectors
 
 from keras_msd import stages

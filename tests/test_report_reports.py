@@ -1,13 +1,188 @@
-"""Reports say all that is not as in the paper.
+"""Reports of all runs, and what a run has that its paper does not."""
 
-What the papers print is typed here, apart from the package's own lists, with what
-prints it. None: the paper does not. A text: what it prints is not the setting's kind.
-"""
+import json
+import re
+import tomllib
+from html import unescape
 
 import pytest
+import tomli_w
 
-from keras_msd.recipes.load import describe, load_recipe, recipe_names
+from keras_msd.checks import InputError
+from keras_msd.recipes.load import (
+    describe,
+    load_recipe,
+    recipe_folder,
+    recipe_names,
+    recipe_places,
+)
+from keras_msd.report import write_report, write_report_of_all
 from keras_msd.report.reports import differences
+
+ROWS = [
+    {"name": "teacher", "kind": "teacher", "monolingual": 80.0},
+    {"name": "assistant", "kind": "assistant", "bytes": 8_000_000,
+     "cross_lingual": 60.25, "monolingual": 70.5},
+    {"name": "student, teach_student", "kind": "stage", "student": "student",
+     "stage": "teach_student", "bytes": 2_000_000, "cross_lingual": 11.0},
+    {"name": "student, contrastive_learning", "kind": "stage", "student": "student",
+     "stage": "contrastive_learning", "bytes": 2_000_000, "cross_lingual": 50.5,
+     "monolingual": 55.125, "tracks": {"en-de": 51.5}},
+    {"name": "student_x, contrastive_learning", "kind": "stage",
+     "student": "student_x", "stage": "contrastive_learning", "bytes": 4_000_000,
+     "cross_lingual": 40.75},
+]  # fmt: skip
+SETTINGS = {
+    "evaluate": {"sts": "stsb", "split": "dev", "languages": ["de"]},
+    "stages": {"teach_student": {}, "contrastive_learning": {}},
+}
+
+
+def add(folder, name):
+    """Write the folder of a finished run."""
+    (folder / name).mkdir()
+    about = {"name": name, "title": "T", "scales": ["smoke"]}
+    recipe = {"recipe": about, "scale": "smoke", **SETTINGS}
+    (folder / name / "recipe.toml").write_text(tomli_w.dumps(recipe))
+    scores = {"recipe": name, "scale": "smoke", "rows": ROWS}
+    (folder / name / "scores.json").write_text(json.dumps(scores))
+    (folder / name / "timings.json").write_text('{"parts": {}}')
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for name in ("one", "several"):
+        add(tmp_path, name)
+    return tmp_path
+
+
+def report(folder):
+    """Return the page."""
+    return write_report_of_all(folder).read_text()
+
+
+def rows(page, first):
+    """Return the cells of the rows that begin with `first`."""
+    found = re.findall(r"<tr><th scope=row>(.*?)</th>(.*?)</tr>", page)
+    return [re.findall("<td>(.*?)</td>", rest) for name, rest in found if name == first]
+
+
+def test_each_run_has_its_verdict_and_a_link(runs):
+    page = report(runs)
+    ((verdict,),) = rows(page, "<a href='one/report.html'>one</a>")
+    assert verdict.startswith("student keeps 83.8 % of the assistant")
+    assert "default-src 'none'" in page and "<script" not in page
+
+
+def test_a_failure_is_named(tmp_path):
+    failed = [{"recipe": "broken", "error": "InputError: <b>no</b>"}]
+    (tmp_path / "results.json").write_text(json.dumps(failed))
+    assert rows(report(tmp_path), "broken") == [["InputError: &lt;b&gt;no&lt;/b&gt;"]]
+
+
+def test_every_number_follows_its_file(runs):
+    before = report(runs)
+    for path in sorted(runs.glob("*/scores.json")):
+        text = path.read_text()
+        path.write_text(re.sub(r"(\d)\.(\d)", r"1\1.\2", text))
+        after = report(runs)
+        assert after != before, path
+        before = after
+    assert report(runs) == before
+
+
+def test_no_runs_and_no_folder(tmp_path):
+    assert "0 finished runs" in report(tmp_path)
+    with pytest.raises(InputError, match="folder of runs"):
+        write_report_of_all(tmp_path / "none")
+
+
+def add_of_papers(folder, name, rows, scale="paper", **overrides):
+    """Write the folder of a finished run of a packaged recipe; return it."""
+    own = folder / name
+    own.mkdir(parents=True)
+    recipe = load_recipe(name, scale, overrides)
+    (own / "recipe.toml").write_text(tomli_w.dumps(recipe.settings()), encoding="utf-8")
+    scores = {"recipe": name, "scale": scale, "rows": rows}
+    (own / "scores.json").write_text(json.dumps(scores))
+    (own / "timings.json").write_text('{"parts": {}}')
+    return own
+
+
+def page_of(folder):
+    """Return the text of a run's report, cells set apart by bars."""
+    text = re.sub("<svg.*?</svg>", "", write_report(folder).read_text(), flags=re.S)
+    return unescape(re.sub("(<[^>]*>)+", "|", text))
+
+
+def test_what_is_not_as_published_is_listed(tmp_path):
+    page = page_of(add_of_papers(tmp_path / "a", "msd_minilm_ru3", []))
+    row = "MiniLM <- SBERT-paraphrases, no bottleneck, RU 3"
+    assert f"Findings of NAACL 2022, table 1 and 2; 7 and 8, row {row}. Eval" in page
+    assert "As published." not in page
+    row = "stages.contrastive_learning.dims|mean|the paper prints a sum"
+    assert row in page and "|paper scale|" not in page
+    changes = {"stages.contrastive_learning.temperature": 0.25}
+    page = page_of(add_of_papers(tmp_path / "b", "msd_minilm_ru3", [], **changes))
+    assert "|stages.contrastive_learning.temperature|0.25|0.05|" in page
+    page = page_of(add_of_papers(tmp_path / "c", "tiny12", [], "lab"))
+    assert "scale lab. A recipe of our own, no row of a paper." in page
+    assert "The recipe has no paper scale" in page
+
+
+def test_every_value_that_a_file_calls_ours_is_listed():
+    listed = set()
+    for name, (path, row) in recipe_places().items():
+        if "paper" not in describe(name).scales:
+            continue
+        ours = set(describe(name).ours)
+        listed |= {(name.partition("_")[0], key) for key in ours}
+        for file in (path, *extended(path))[: 1 if name.startswith("xkd") else None]:
+            assert set(called_ours(file, row)) <= ours, (file, row)
+    assert {name for name, _ in listed} == {"lealla", "msd", "xkd"}
+    found = set(called_ours(recipe_folder() / "_shared_lealla.toml"))
+    assert "stages.teach_thin_deep.clip_norm" in found and len(found) >= 6
+
+
+def test_every_reason_is_of_a_setting():
+    for authors in ("Ding et al.", "Mao and Nakagawa"):
+        abouts = [describe(name) for name in recipe_names()]
+        names = [
+            about.name
+            for about in abouts
+            if "paper" in about.scales and about.citation.startswith(authors)
+        ]
+        recipes = [load_recipe(name, "paper").settings() for name in names]
+        said = {key for recipe in recipes for key, _, _ in differences(recipe).ours}
+        assert {key for recipe in recipes for key in recipe["recipe"]["ours"]} == said
+
+
+def extended(path):
+    """Yield the files that a recipe's file extends."""
+    while base := tomllib.loads(path.read_text(encoding="utf-8")).get("extends"):
+        path = recipe_folder() / f"{base}.toml"
+        yield path
+
+
+def called_ours(path, row=""):
+    """Yield dotted keys that a comment calls ours or the authors' code's alone.
+
+    Args:
+        path: A file.
+        row: The one of its rows that counts.
+    """
+    section = ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            section = line[1 : line.index("]")]
+        value, _, comment = line.partition("#")
+        dotted = f"{section}.{value.partition('=')[0].strip()}"
+        dotted = dotted.removeprefix(f"rows.{row}.").removeprefix("paper.")
+        not_here = ("smoke", "lab", "backbone", "recipe", "rows")
+        counts = dotted.partition(".")[0] not in not_here
+        if "=" in value and re.search(r"\bours\b|^ authors' code", comment) and counts:
+            yield dotted
+
 
 SEVEN = ["ar", "de", "es", "fr", "it", "nl", "tr"]
 FOUR = ["ted2020", "wikimatrix", "europarl", "news-commentary"]

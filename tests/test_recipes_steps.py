@@ -1,0 +1,283 @@
+"""Which steps a recipe has, of which students, with which settings."""
+
+import inspect
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from keras_msd.recipes.load import describe, load_recipe, recipe_names
+from keras_msd.recipes.resources import Run
+from keras_msd.recipes.settings import StartsSettings
+from keras_msd.recipes.steps import steps_of
+from keras_msd.recipes.train import stage_data
+from keras_msd.stages import STAGES
+from keras_msd.stages.settings import TrainingSettings
+from keras_msd.starts.ridge import BothSides, fit_ridge
+from keras_msd.teachers.vectors import HashedWords
+from keras_msd.testing import tiny_encoder
+from keras_msd.training.optimizer import make_optimizer
+
+
+def test_every_student_has_its_steps(tmp_path):
+    changes = {"starts.widths": [16], "evaluate.intermediate": "full"}
+    recipe = load_recipe("msd_tradeoffs", "smoke", changes)
+    folder = SimpleNamespace(step=tmp_path.joinpath)
+    names = [step.name for step in steps_of(Run(recipe, folder, (), tmp_path))]
+    assert len(set(names)) == len(names)
+    for stage in ("untrained", "align_embedding", "contrastive_learning"):
+        assert {stage, f"{stage}_cut80", f"score_{stage}_cut80"} <= set(names)
+    widths = ["", "_b16", "_b12", "_b4"]
+    assert {f"closed_form{width}" for width in widths} <= set(names)
+    assert {"example_data", "keep_student", "keep_student_cut80"} <= set(names)
+
+
+def test_goals_come_twice():
+    rows = np.arange(12.0).reshape(6, 2)
+    goals = BothSides(lambda start, stop: rows[start:stop], 6, 2)
+    twice = np.concatenate([rows, rows])
+    assert goals.shape == twice.shape and len(goals) == 12
+    for part in (slice(0, 4), slice(4, 9), slice(6, 7), slice(8, 20)):
+        np.testing.assert_array_equal(goals[part], twice[part])
+
+
+def test_hashed_words_are_graded():
+    teacher = HashedWords(64)
+    a, b, c, empty = teacher.encode(["The cat, runs", "runs the CAT", "the dog", ""])
+    np.testing.assert_allclose(a, b, atol=1e-6)
+    assert 0.1 < a @ c < 0.9 and not empty.any()
+    assert np.linalg.norm(a) == pytest.approx(1)
+    assert HashedWords(64).fingerprint != HashedWords(32).fingerprint
+
+
+def test_the_raw_assistant_is_that_before_stage_1(tmp_path):
+    changes = {"stages.pretrain_assistant": {"skip": False, "steps": 2}}
+    recipe = load_recipe("msd_stages", "smoke", changes)
+    folder = SimpleNamespace(step=tmp_path.joinpath)
+    steps = {step.name: step for step in steps_of(Run(recipe, folder, (), tmp_path))}
+
+    def of(name, key="assistant"):
+        return steps[name].arguments[key]
+
+    names = list(steps)
+    assert names.index("pretrain_assistant") < names.index("teach_assistant")
+    assert of("pretrain_assistant", "start") == "assistant_start"
+    assert of("teach_assistant", "start") == "pretrain_assistant"
+    assert of("teach_student") == of("untrained") == "teach_assistant"
+    assert of("teach_student_prekd") == of("untrained_prekd") == "pretrain_assistant"
+
+
+def test_layers_are_pruned_before_they_are_copied_and_the_guide_stays_whole(tmp_path):
+    recipe = load_recipe("msd_long_thin12", "smoke", {"student.start": "svd"})
+    folder = SimpleNamespace(step=tmp_path.joinpath)
+    steps = {step.name: step for step in steps_of(Run(recipe, folder, (), tmp_path))}
+    pruned = steps["pruned"].arguments
+    whole = pruned.pop("assistant")
+    assert pruned == {"num_heads": 3, "intermediate_dim": 24, "count": 960}
+    for name in ("untrained", "student_start"):
+        assert steps[name].arguments["assistant"] == "pruned"
+    assert steps["teach_student"].arguments["assistant"] == whole != "pruned"
+
+
+def defaults(*functions):
+    """Return the defaults of arguments by name; those of the first function count."""
+    found = {}
+    for function in reversed(functions):
+        arguments = inspect.signature(function).parameters.values()
+        found |= {it.name: it.default for it in arguments if it.default is not it.empty}
+    return found
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_setting_of_a_stage_has_the_default_of_its_class(name):
+    spec = STAGES[name]
+    classes = type(spec.make(tiny_encoder())).__mro__
+    settings = spec.settings(skip=True).arguments()
+    known = defaults(*(it.__init__ for it in classes if "__init__" in vars(it)))
+    assert {key: known[key] for key in settings} == settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "functions"),
+    [
+        (TrainingSettings(skip=True), [make_optimizer]),
+        (StartsSettings(), [fit_ridge]),
+    ],
+)
+def test_a_setting_has_the_default_of_the_argument(settings, functions):
+    known = defaults(*functions)
+    own = settings.model_dump(exclude_none=True)
+    shared = known.keys() & own.keys()
+    assert len(shared) > 0
+    assert {key: known[key] for key in shared} == {key: own[key] for key in shared}
+
+
+SEVERAL = ["msd_ablations", "msd_convergence", "msd_layers", "msd_sizes", "msd_stages"]
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("scale", ["smoke", "lab", "paper"])
+def test_rows_are_students_of_the_recipe(name, scale):
+    recipe = load_recipe(name, scale)
+    assert set(recipe.recipe.rows) == set(recipe.student.each())
+    assert all(
+        row.table in recipe.recipe.table or name == "msd_ablations"
+        for row in recipe.recipe.rows.values()
+    )
+
+
+def updates(recipe):
+    """Return the updates of each student, all stages together."""
+    names = ("align_embedding", "teach_student", "contrastive_learning")
+    found = {}
+    for name, student in recipe.student.each().items():
+        stages = [student.stage(n, recipe.stages[n]) for n in names]
+        found[name] = sum(stage.steps for stage in stages if not stage.skip)
+    return found
+
+
+@pytest.mark.parametrize("name", ["msd_ablations", "msd_sizes", "msd_layers"])
+def test_arms_are_fair(name):
+    recipe = load_recipe(name, "lab")
+    assert len(set(updates(recipe).values())) == 1
+    assert {student.start for student in recipe.student.each().values()} == {
+        "random" if name == "msd_layers" else "svd"
+    }
+    students = recipe.student.each().values()
+    stages = [
+        one.stage("teach_student", recipe.stages["teach_student"]) for one in students
+    ]
+    assert len({stage.batch_size for stage in stages}) == 1
+
+
+def test_ablations_differ_in_what_they_name():
+    recipe = load_recipe("msd_ablations", "paper")
+    stage, each = recipe.stages["contrastive_learning"], recipe.student.each()
+    found = {
+        name: (
+            student.repeats,
+            student.stage("contrastive_learning", stage).target,
+            student.stage("contrastive_learning", stage).contrastive_weight,
+        )
+        for name, student in each.items()
+    }
+    assert found == {
+        "student": (None, "soft", 1.0),
+        "student_nomcl": (None, "none", 1.0),
+        "student_norec": (1, "soft", 1.0),
+        "student_nomclnorec": (1, "none", 1.0),
+        "student_bool": (None, "bool", 1.0),
+        "student_ce": (None, "ce_soft", 64.0),
+        "student_cehard": (None, "ce_hard", 0.01),
+    }
+    widths = load_recipe("msd_sizes", "paper").student.each().values()
+    assert [(one.bottleneck_dim, one.unit_layers) for one in widths] == [
+        (None, 3), (128, 3), (256, 3), (128, 6), (128, 12),
+    ]  # fmt: skip
+    layers = load_recipe("msd_layers", "paper")
+    assert [one.unit_layers for one in layers.student.each().values()] == [
+        int(row.row.split()[0]) for row in layers.recipe.rows.values()
+    ]
+    assert {one.repeats for one in layers.student.each().values()} == {1}
+
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+
+
+@pytest.fixture
+def ablations(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    import ablations
+
+    return ablations
+
+
+FROM_ASSISTANT = ["msd_ablations", "msd_sizes", "msd_convergence", "msd_layers"]
+
+
+@pytest.mark.parametrize("name", [*FROM_ASSISTANT, "xkd_amounts"])
+def test_recipes_begin_with_an_assistant_that_is_given(ablations, name, tmp_path):
+    given = SimpleNamespace(scale="lab", assistant=tmp_path, teacher=None)
+    recipe = load_recipe(name, "lab", ablations.changes_of(name, given))
+    assert recipe.assistant.source == str(tmp_path)
+    assert recipe.tokenizer_source == "assistant"
+    assert recipe.evaluate.part == "report"
+    alone = name in ("msd_layers", "xkd_amounts")  # X-KD is a stage of the student
+    assert recipe.stages["teach_assistant"].skip == alone
+    assert recipe.starts.closed_form
+    assert recipe.starts.widths == (128,)
+
+
+def test_targets_of_the_curves_are_those_of_the_figure():
+    recipe = load_recipe("msd_convergence", "lab")
+    shared = recipe.stages["contrastive_learning"]
+    found = {
+        recipe.recipe.rows[name].row: (
+            student.stage("contrastive_learning", shared).target,
+            student.stage("contrastive_learning", shared).scored,
+        )
+        for name, student in recipe.student.each().items()
+    }
+    targets = {"Ours": "soft", "Bool": "bool", "CE": "ce_hard", "w/o CL": "none"}
+    assert found == {row: (target, 8) for row, target in targets.items()}
+
+
+def test_students_of_table_6_that_are_not_taught_begin_before_stage_1(tmp_path):
+    recipe = load_recipe("msd_stages", "lab", {"assistant.source": "a folder"})
+    run = Run(recipe, SimpleNamespace(step=tmp_path.joinpath), (), tmp_path)
+    run.__dict__["teacher"] = SimpleNamespace(dim=384, fingerprint="teacher")
+    named = {"tokenizer": SimpleNamespace(vocabulary_size=40_000)}
+    run.__dict__["named_assistant"] = SimpleNamespace(**named, fingerprint="it")
+    steps = {it.name: it.arguments for it in steps_of(run)}
+    begun = {
+        name: inputs["assistant"]
+        for name, inputs in steps.items()
+        if name.startswith(("untrained", "teach_student"))
+    }
+    before, after = "assistant_start", "teach_assistant"
+    assert begun == {
+        "untrained": after, "untrained_stage12": after, "untrained_stage123": after,
+        "teach_student": after, "teach_student_stage123": after,
+        "untrained_single": before, "untrained_longer": before,
+        "untrained_prekd": before, "teach_student_prekd": before,
+    }  # fmt: skip
+    assert steps[after]["start"] == before
+
+
+def test_amounts_of_pairs_are_the_papers_at_equal_updates():
+    recipe = load_recipe("xkd_amounts", "lab")
+    shared = recipe.stages["contrastive_learning"]
+    found = {}
+    for name, student in recipe.student.each().items():
+        (stage,) = recipe.stages_of(student).values()
+        found[name] = stage.pairs_per_language or recipe.data.pairs_per_language
+        assert stage.model_copy(update={"pairs_per_language": None}) == shared
+        assert (student.layers, student.unit_layers) == ("untrained", 12)
+    assert found == {"student": 25_000, "student_p5k": 5000, "student_p1k": 1000}
+    assert shared.target == "none"
+
+
+SCALES = [(name, scale) for name in recipe_names() for scale in describe(name).scales]
+
+
+@pytest.mark.parametrize(("name", "scale"), SCALES)
+def test_what_is_scored_trains_nothing_but_the_regression(name, scale, tmp_path):
+    recipe = load_recipe(name, scale)
+    data, codes = tmp_path / "data", recipe.data.languages
+    pairs = [code if "-" in code else f"en-{code}" for code in codes]
+    sets = [*getattr(recipe.stages["classify_inference"], "sets", ())]
+    names = [f"sts/{it}.train.en.tsv.gz" for it in ("stsb", *sets)]
+    names += [f"nli/{it}.train.en.tsv.gz" for it in sets]
+    for folder in ("sts", "tatoeba", "parallel/dev", "parallel/train"):
+        for corpus in (*recipe.data.corpora, "any"):
+            names += [f"{folder}/{corpus}.{pair}.tsv" for pair in pairs]
+    for file in names:
+        (data / file).parent.mkdir(parents=True, exist_ok=True)
+        (data / file).touch()
+    run = Run(recipe, SimpleNamespace(step=lambda name: tmp_path), (data,), tmp_path)
+    files = run.training_files()
+    for stage, settings in recipe.stages_in_use():
+        if stage != "regress_similarity":
+            files += stage_data(run, stage, settings).files()
+    assert {file.relative_to(data).parts[0] for file in files} <= {"parallel", "nli"}

@@ -209,18 +209,6 @@ def test_embed(capsys, encoder_folder, tmp_path):
     assert "line 2: text must be UTF-8. Received: byte 0xff at position 5" in error
 
 
-def test_search(capsys, encoder_folder, tmp_path):
-    lines = tmp_path / "lines.txt"
-    lines.write_text("A dog runs.\n \n\nThe house is old.\n", encoding="utf-8")
-    command = ("search", encoder_folder, "The house is old.", lines, "--top", 9)
-    _, out, _ = run(capsys, *command, "--json")
-    first, second = json.loads(out)  # blank lines are nobody's neighbours
-    assert first == {"cosine": 1.0, "place": 3, "sentence": "The house is old."}
-    assert second["sentence"] == "A dog runs."
-    _, out, _ = run(capsys, *command)
-    assert "The house is old." in out
-
-
 def test_evaluate(capsys, encoder_folder, data):
     command = ("evaluate", encoder_folder, "--data", data, "--languages", "de")
     _, out, _ = run(capsys, *command, "--sts", "examples", "--json")

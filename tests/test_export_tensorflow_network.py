@@ -70,16 +70,6 @@ def test_a_zero_vector_stays_zero(tokenizer):
     assert np.isfinite(network(ids, tf.zeros_like(ids)).numpy()).all()
 
 
-def test_variables_are_kept_once(tokenizer, tmp_path):
-    encoder = tiny_encoder(tokenizer, bottleneck_dim=4)
-    network = TensorFlowNetwork(encoder, FULL)
-    tf.saved_model.save(network, str(tmp_path))
-    stored = tf.train.list_variables(str(tmp_path / "variables" / "variables"))
-    sizes = [np.prod(shape) for name, shape in stored if "OBJECT_GRAPH" not in name]
-    types = encoder.config.num_types * encoder.config.hidden_dim
-    assert sum(sizes) == encoder.num_parameters - types  # they are in the positions
-
-
 TEXTS = ["Die Katze schläft.", "", "A dog runs in the park. " * 30, "ok"]
 
 
@@ -219,18 +209,6 @@ def test_a_weight_is_read_once_a_call(encoder, artefacts):
         weights = [n for n in reads if n.attr["dtype"].type != tf.string]
         variables = {n.input[0] for n in weights}
         assert len(weights) == len(variables) > len(encoder.weights()) - 3
-
-
-def test_repeats_cost_next_to_nothing(tokenizer, tmp_path):
-    sizes, graphs = {}, {}
-    for repeats in (1, 4):
-        path = tmp_path / str(repeats)
-        saved_model.write(make(tokenizer, repeats=repeats), path, "int8")
-        weights = path / "1/variables/variables.data-00000-of-00001"
-        sizes[repeats] = weights.stat().st_size
-        graphs[repeats] = (path / "1/saved_model.pb").stat().st_size
-    assert max(sizes.values()) - min(sizes.values()) < 1024
-    assert graphs[1] < graphs[4] < graphs[1] + 64 * 1024
 
 
 def test_the_encoder_is_not_changed(encoder):

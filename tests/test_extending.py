@@ -159,13 +159,18 @@ def extended():
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Run a smoke recipe with all of them."""
+def place(tmp_path_factory):
+    """Write a smoke recipe with all of them, and its data."""
     place = write_place(tmp_path_factory.mktemp("extending"))
     (place / "small.toml").write_text(EXTENDED)
     pairs = [f"the cat sees word{n} -> die Katze sieht Wort{n}" for n in range(60)]
     path = place / "data/parallel/train/mine.en-de.arrows"
     path.write_text("\n".join(pairs), encoding="utf-8")
+    return place
+
+
+@pytest.mark.slow
+def test_a_smoke_recipe_runs_with_them(place):
     changes = {
         "evaluate.sets": ["examples", "vector_length"],
         "evaluate.intermediate": "none",
@@ -183,12 +188,6 @@ def finished(tmp_path_factory):
         overrides=changes,
         share_steps=True,
     )
-    return place, result
-
-
-@pytest.mark.slow
-def test_a_smoke_recipe_runs_with_them(finished):
-    place, result = finished
     stages = place / "run/stages"
     history = read_json(stages / "teach_student/history.json")
     terms = history["terms"]
@@ -208,8 +207,7 @@ def test_a_smoke_recipe_runs_with_them(finished):
     assert "strength = 3.0" in report and "pull" in report and "vector length" in report
 
 
-def test_a_setting_of_its_own_is_checked(finished):
-    place, _ = finished
+def test_a_setting_of_its_own_is_checked(place):
     recipe = place / "small.toml"
     settings = load_recipe(recipe, overrides={"stages.pull.strength": 5.0}).stages
     assert settings["pull"].strength == 5.0
@@ -220,8 +218,7 @@ def test_a_setting_of_its_own_is_checked(finished):
         load_recipe(recipe, overrides=changes)
 
 
-def test_a_reader_has_a_suffix(finished):
-    place, _ = finished
+def test_a_reader_has_a_suffix(place):
     pairs = list(msd.data.read_pairs(place / "data/parallel/train/mine.en-de.arrows"))
     assert pairs[0][:3] == ("the cat sees word0", "die Katze sieht Wort0", "de")
     assert len(pairs) == 60

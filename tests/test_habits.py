@@ -293,29 +293,28 @@ def test_quantized_numbers_are_those_of_sentence_transformers(encoder):
             np.testing.assert_array_equal(ours, wanted)
 
 
-def test_an_artefact_says_what_it_is_and_is_pickled(tokenizer, tmp_path):
-    encoder, graded = tiny_encoder(tokenizer), [(1, "a", "b"), (0, "a", "c")]
-    art = encoder.export(tmp_path / "a", "onnx", sentences=TEXTS, sts=graded)
-    artefact = msd.export.load_artefact(art)
+@pytest.fixture(scope="module")
+def artefact(encoder, tmp_path_factory):
+    graded = [(1, "a", "b"), (0, "a", "c")]
+    folder = tmp_path_factory.mktemp("art") / "a"
+    encoder.export(folder, "onnx", sentences=TEXTS, sts=graded)
+    return msd.export.load_artefact(folder)
+
+
+def test_an_artefact_says_what_it_is_and_is_pickled(artefact):
     again = pickle.loads(pickle.dumps(artefact))
     np.testing.assert_array_equal(again.encode(TEXTS), artefact.encode(TEXTS))
-    assert repr(artefact) == f"<Artefact `{art}`: onnx, float32, dim=16>"
+    assert repr(artefact) == f"<Artefact `{artefact.path}`: onnx, float32, dim=16>"
     assert artefact.max_length == 32
 
 
 @pytest.mark.slow
-def test_several_processes_give_the_same_vectors(tokenizer, tmp_path):
-    encoder = tiny_encoder(tokenizer)
+def test_several_processes_give_the_same_vectors(encoder, artefact):
     texts = [f"{pair.source} {n}" for n in range(3) for pair in tiny_pairs()]
     found = encoder.encode(texts, batch_size=1, processes=2)
     np.testing.assert_allclose(found, encoder.encode(texts), atol=1e-6)
-    graded = [(1, "a", "b"), (0, "a", "c")]
-    art = encoder.export(tmp_path / "a", "onnx", sentences=TEXTS, sts=graded)
-    artefact = msd.export.load_artefact(art)
     found = artefact.encode(texts, batch_size=1, processes=2)
     np.testing.assert_allclose(found, artefact.encode(texts), atol=1e-6)
-    assert repr(artefact) == f"<Artefact `{art}`: onnx, float32, dim=16>"
-    assert artefact.max_length == 32
 
 
 def test_the_first_numbers_of_vectors(encoder):
@@ -338,11 +337,7 @@ def test_the_first_numbers_of_vectors(encoder):
         encoder.similarity(whole, short)
 
 
-def test_an_artefact_has_the_same_habits(encoder, tmp_path):
-    graded = [(1, "a", "b"), (0, "a", "c")]
-    artefact = msd.export.load_artefact(
-        encoder.export(tmp_path / "a", "onnx", sentences=TEXTS, sts=graded)
-    )
+def test_an_artefact_has_the_same_habits(encoder, artefact):
     vectors = artefact.encode(TEXTS, normalize=True)
     np.testing.assert_array_equal(artefact.encode(TEXTS[2], normalize=True), vectors[2])
     short = artefact.encode(TEXTS, truncate_dim=5)

@@ -20,9 +20,7 @@ THIN = {"num_heads": 3, "head_dim": 10, "num_layers": 2, "repeats": 2}
 RUNTIMES = {
     "saved_model": "tensorflow_text",
     "litert": "ai_edge_litert",
-    "litert_text": "mediapipe",
     "onnx": "onnxruntime",
-    "onnx_text": "onnxruntime",  # imports its operators itself, apart from TensorFlow
 }
 LEAST = {None: 1 - 1e-6, "int8": 0.98, "int4": 0.9}  # cosine of any vector
 ALONE = [text for text in TEXTS if "\0" not in text]
@@ -121,14 +119,11 @@ def test_other_encoders_are_written_as_before(tokenizer, tmp_path):
     ("format", "quantize"),
     [
         ("saved_model", None),
-        ("saved_model", "int8"),
         ("saved_model", "int4"),
         ("onnx", None),
         ("onnx", "int8"),
         ("onnx", "int4"),
-        ("onnx_text", None),
         ("litert", None),
-        ("litert_text", None),
     ],
 )
 def test_every_runtime_gives_its_vectors(format, quantize, encoder, tmp_path):

@@ -42,10 +42,10 @@ ALONE = {"teacher_vectors", "keep_assistant", "keep_student"}
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Run two recipes that are alike at this scale, sharing, and one of them alone."""
+    """Run a recipe that leaves its steps to others."""
     folder = tmp_path_factory.mktemp("shared")
-    run_all(NAMES, "smoke", folder / "runs", None, folder / "store", TINY)
-    run(NAMES[1], folder / "alone", "smoke", None, folder / "other_store", TINY)
+    options = {"overrides": TINY, "share_steps": True}
+    run(NAMES[1], folder / "alone", "smoke", None, folder / "store", **options)
     return folder
 
 
@@ -63,7 +63,11 @@ def content(folder):
 
 
 @pytest.mark.slow
-def test_shared_and_lone_runs_leave_the_same_bytes(place):
+def test_shared_and_lone_runs_leave_the_same_bytes(tmp_path):
+    """Of two recipes that are alike at this scale."""
+    place = tmp_path
+    run_all(NAMES, "smoke", place / "runs", None, place / "store", TINY)
+    run(NAMES[1], place / "alone", "smoke", None, place / "other_store", TINY)
     alone, second = content(place / "alone"), content(place / "runs" / NAMES[1])
     scores = "scores.json"
     assert alone.keys() == second.keys()

@@ -28,12 +28,13 @@ SHARED_DATA = Path(
 SLOWEST = [
     f"test_{name}.py"
     for name in (
-        *("notebook", "recipes_papers", "recipes_cache", "recipes_thin_deep"),
-        *("wheel", "backend_parity", "recipes_runner", "examples"),
-        *("stages", "regress_similarity", "export_litert_text", "stages_mirrored"),
-        *("export_formats", "export_tensorflow_network", "extending"),
-        *("evaluate_sets", "benchmark_formats", "jax_path", "export_litert"),
-        "checkpoints_checkpoint",
+        *("notebook", "backend_parity", "recipes_runner", "examples", "stages"),
+        *("recipes_thin_deep", "recipes_papers", "recipes_cache", "wheel"),
+        *("training_chunks", "jax_path", "stages_mirrored", "checkpoints_e5"),
+        *("export_litert_text", "export_formats", "export_tensorflow_network"),
+        *("export_litert", "extending", "evaluate_sets", "benchmark_formats"),
+        *("recipes_table", "recipes_backbone", "recipes_halves"),
+        *("checkpoints_checkpoint", "regress_similarity"),
     )
 ]
 
@@ -58,6 +59,20 @@ def no_op_determinism():
         from tensorflow.python.framework import config
 
         config.disable_op_determinism()
+
+
+@pytest.fixture(scope="module")
+def no_graphs():
+    """Let TensorFlow run line by line, as tracing takes most of a short run's time.
+
+    For runs that prove what a recipe does with its settings. Those in
+    test_recipes_runner.py and test_extending.py have their graphs.
+    """
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture

@@ -76,6 +76,12 @@ def redrawn_network(num_layers=1):
     return model
 
 
+def compile_with_sgd(stage):
+    """Without a graph of TensorFlow, which takes seconds: test_stages.py runs those."""
+    eagerly = keras.backend.backend() == "tensorflow"
+    stage.compile(keras.optimizers.SGD(1.0), run_eagerly=eagerly)
+
+
 def values(model):
     trained = model.trainable_weights
     return {w.path: keras.ops.convert_to_numpy(w.value) for w in trained}
@@ -93,7 +99,7 @@ def dropout_in_chunks(x, y):
     """Yield what a step in chunks with dropout does to the weights and to the draws."""
     model = network(**FULL, num_layers=0, dropout=0.4)
     stage = ContrastiveLearning(model, chunk_size=4)
-    stage.compile(keras.optimizers.SGD(1.0))
+    compile_with_sgd(stage)
     kept = {id(weight) for weight in model.weights}
     fixed = {id(one) for one in model.weights if not one.trainable}
     moving = [one for one in model.variables if id(one) not in fixed]
@@ -137,7 +143,7 @@ def compute():
         model = redrawn_network(num_layers=int(name in STAGES))
         before = values(model)
         stage = make(model)
-        stage.compile(keras.optimizers.SGD(1.0))
+        compile_with_sgd(stage)
         goals = per_token(y) if "per_token" in name else y
         history = stage.fit(x, goals, batch_size=ROWS, shuffle=False, verbose=0).history
         made |= {f"loss/{name}/{term}": v[0] for term, v in history.items()}

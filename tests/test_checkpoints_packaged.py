@@ -144,10 +144,17 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("fields", LAYERS.values(), ids=LAYERS)
-@pytest.mark.parametrize("quantize", ["int8", "int4_table", "int4"])
-def test_a_package_of_an_own_encoder(tokenizer, fields, quantize, tmp_path):
-    encoder = random_encoder(tokenizer, **{"num_layers": 2, "repeats": 2} | fields)
+@pytest.mark.parametrize(
+    ("name", "quantize"),
+    [
+        *((name, "int4") for name in LAYERS),
+        ("bottleneck, projection", "int8"),
+        ("bottleneck, projection", "int4_table"),
+    ],
+)
+def test_a_package_of_an_own_encoder(tokenizer, name, quantize, tmp_path):
+    fields = {"num_layers": 2, "repeats": 2} | LAYERS[name]
+    encoder = random_encoder(tokenizer, **fields)
     encoder.save(tmp_path / "trained")
     options = ["--module", "my_encoder", "--out", str(tmp_path / "my_package")]
     options += ["--quantize", quantize]

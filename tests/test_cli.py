@@ -111,11 +111,6 @@ def test_every_recipe_says_what_it_costs_and_how_it_is_run(capsys):
         assert command == f"keras-msd run {about['name']}"
 
 
-def test_missing_recipe_file(capsys, tmp_path):
-    assert "does not exist" in fails(capsys, "run", tmp_path / "none.toml")
-    assert "no recipe `nothing`" in fails(capsys, "run", "nothing")
-
-
 def test_missing_data(capsys, recipe, data, tmp_path):
     out = tmp_path / "run"
     assert "`data_dir` (`--data`)" in fails(capsys, "run", recipe, "--out", out)
@@ -128,35 +123,6 @@ def test_missing_data(capsys, recipe, data, tmp_path):
     (data / "sts" / "examples.dev.de.tsv.gz").unlink()
     assert "examples.dev.de.tsv.gz" in fails(capsys, *command)
     assert not out.exists()  # nothing was begun
-
-
-@pytest.mark.parametrize(
-    ("line", "parts"),
-    [
-        (b"one\ttwo\tthree", ["line 41", "small.en-de.tsv.gz"]),
-        (b"one\t\xff\xfe", ["line 41", "UTF-8"]),
-    ],
-)
-def test_broken_lines(capsys, recipe, data, tmp_path, line, parts):
-    path = data / "parallel" / "train" / "small.en-de.tsv.gz"
-    with gzip.open(path, "ab") as file:
-        file.write(line + b"\n")
-    store = tmp_path / "store"
-    command = ("run", recipe, "--data", data, "--store", store)
-    error = fails(capsys, *command, "--out", tmp_path / "run")
-    for part in parts:
-        assert part in error
-
-
-def test_unknown_keys(capsys, recipe, tmp_path):
-    command = ("run", recipe, "--out", tmp_path / "run")
-    error = fails(capsys, *command, "--set", "stages.teach_student.batchsize=16")
-    assert "`stages.teach_student.batchsize` in `--set`" in error
-    assert "Did you mean `batch_size`?" in error
-    recipe.write_text(RECIPE + "pairs_per_lang = 3\n")
-    error = fails(capsys, *command)
-    assert f"`data.pairs_per_lang` in `{recipe}, [smoke]`" in error
-    assert "`pairs_per_language`" in error
 
 
 def test_widths_that_differ(capsys, recipe, data, tmp_path):
@@ -207,13 +173,6 @@ def test_embed(capsys, encoder_folder, tmp_path):
     lines.write_bytes(b"good\nbad \xff\n")
     error = fails(capsys, *command)
     assert "line 2: text must be UTF-8. Received: byte 0xff at position 5" in error
-
-
-def test_evaluate(capsys, encoder_folder, data):
-    command = ("evaluate", encoder_folder, "--data", data, "--languages", "de")
-    _, out, _ = run(capsys, *command, "--sts", "examples", "--json")
-    assert set(json.loads(out)["tracks"]) == {"de", "en", "en-de"}
-    assert "stsb.dev.en.tsv.gz" in fails(capsys, *command)
 
 
 def test_a_teacher_is_scored_too(capsys, encoder_folder, data, tmp_path):

@@ -154,7 +154,7 @@ def test_what_was_trained_rounded_loses_nothing_in_few_bits(quantize, tmp_path):
     y = {"teacher": draw.normal(size=(6, encoder.dim)).astype("float32")}
     before = encoder.encode(ALONE)
     stage = TeachAssistant(encoder, quantize=quantize)
-    stage.compile(keras.optimizers.SGD(0.1))
+    stage.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     for _ in range(3):
         stage.train_on_batch(x, y)
     stage.finish()

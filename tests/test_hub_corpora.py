@@ -137,6 +137,7 @@ def test_a_data_folder_is_made_of_them(server, tmp_path):
     assert read_tatoeba(data, ["de"]) == {"deu": [("A house.", "Ein Haus.")]}
 
 
+@pytest.mark.slow
 def test_distil_reads_them(server, tmp_path):
     given = f"hf://datasets/{TALKS}/en-de/*.parquet", "--out", "model"
     small = "--teacher", "hashed-words"

@@ -39,7 +39,7 @@ def path_through_everything(folder):
     pairs = read_pairs(folder / "tiny.en-de.tsv")
     tokenizer = tiny_tokenizer()
     teacher = tiny_encoder(tokenizer)
-    assistant = tiny_encoder(tokenizer, dropout=0.0)
+    assistant = tiny_encoder(tokenizer, dropout=0.0, num_layers=1)
     student = build_student(assistant, unit_layers=1, bottleneck_dim=4, repeats=2)
 
     def guides(stage):
@@ -51,12 +51,12 @@ def path_through_everything(folder):
             return {f"assistant_{side}": (store, side) for side in ("source", "target")}
         return {"teacher": (GuideStore(teacher, folder / "teacher"), "source")}
 
+    # Batches of one shape: JAX compiles a program for each.
+    options = {"batch_size": 4, "multiple": 32, "folder": folder / "tokens"}
     histories = {}
     for name in ORDER:
         encoder = assistant if name == "teach_assistant" else student
-        batches = PairBatches(
-            pairs, encoder, guides(name), batch_size=4, folder=folder / "tokens"
-        )
+        batches = PairBatches(pairs, encoder, guides(name), **options)
         stage = STAGES[name].make(encoder)
         stage.compile(training.make_optimizer(0.01, steps=16, warmup=0))
         done = stage.fit(batches, epochs=16, shuffle=False, verbose=0)
@@ -69,9 +69,7 @@ def path_through_everything(folder):
     def trained(name, stop=None):
         keras.utils.set_random_seed(3)
         encoder = tiny_encoder(tokenizer, num_layers=0, dropout=0.1)
-        batches = PairBatches(
-            pairs, encoder, guides(ORDER[0]), 4, epochs=6, folder=folder / "tokens"
-        )
+        batches = PairBatches(pairs, encoder, guides(ORDER[0]), epochs=6, **options)
         stage = stages.TeachAssistant(encoder)
         stage.compile(training.make_optimizer(0.01, steps=6))
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=stop)

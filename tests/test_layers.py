@@ -108,21 +108,6 @@ def test_bottleneck_embedding_is_the_formula():
     assert position.shape == (8, 8)
 
 
-def test_the_whole_unit_is_repeated():
-    layer = RecurrentEncoder(2, 2, 2, 16, dropout=0.0)
-    layer.build(HIDDEN.shape)
-    layer.set_weights([RNG.normal(0, 0.3, w.shape) for w in layer.weights])
-    out = np.array(layer(HIDDEN, MASK))
-    by_hand = HIDDEN
-    for index in (0, 1, 0, 1):
-        by_hand = layer.blocks[index](by_hand, padding_mask=MASK.astype(bool))
-    np.testing.assert_allclose(out, by_hand, atol=1e-5)
-    wrong = HIDDEN
-    for index in (0, 0, 1, 1):
-        wrong = layer.blocks[index](wrong, padding_mask=MASK.astype(bool))
-    assert np.abs(out - np.array(wrong)).max() > 1e-3
-
-
 @pytest.mark.parametrize("before", ["enable", "disable"])
 def test_attention_does_not_try_a_kernel_that_refuses_masks(monkeypatch, before):
     enabled = []

@@ -41,7 +41,7 @@ def stage_of(rate=1e-3, **options):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_the_update_the_batch_and_the_terms_are_named(value):
-    stage = stage_of()
+    stage = stage_of(run_eagerly=True)
     with pytest.raises(InputError) as error:
         stage.fit(Some(5, [3], value), shuffle=False, verbose=0)
     for part in ("`stage_1`", "source_mse=", "update 4 of", "batch 3 of its stream"):
@@ -51,7 +51,7 @@ def test_the_update_the_batch_and_the_terms_are_named(value):
 
 def test_a_rate_that_is_far_too_high_ends_training():
     with pytest.raises(InputError, match="update [23] of.*its targets are finite"):
-        stage_of(rate=1e38).fit(Some(5), shuffle=False, verbose=0)
+        stage_of(1e38, run_eagerly=True).fit(Some(5), shuffle=False, verbose=0)
 
 
 def test_of_several_updates_at_once_the_bad_batch_is_named():

@@ -13,6 +13,8 @@ from keras_msd.io.files import read_json
 from keras_msd.recipes import run
 from keras_msd.training import CollapseMonitor
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 QUICK = {
     "evaluate.artefacts": False,
     "evaluate.intermediate": "none",

@@ -17,6 +17,8 @@ from keras_msd.recipes.resources import Run
 from keras_msd.recipes.runner import run
 from keras_msd.recipes.steps import steps_of
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 TINY = {
     "assistant.num_layers": 2,
     "assistant.hidden_dim": 16,

@@ -231,6 +231,7 @@ def test_errors_name_the_label_of_values(recipe):
             load_recipe(recipe_from(values, "my values"), **given)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_recipe_in_memory_runs_as_one_from_a_file(tmp_path):
     values = {
         "extends": "msd_labse",

@@ -13,6 +13,8 @@ from keras_msd.load import load_encoder
 from keras_msd.recipes import run
 from keras_msd.testing import tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 LANGUAGES = ["ar", "de", "es", "fr", "it", "nl", "tr"]
 CODES = ["ara", "deu", "spa", "fra", "ita", "nld", "tur"]
 TRACKS = (
@@ -30,7 +32,7 @@ def place(tmp_path_factory):
     """Write every corpus of the recipe; save an assistant."""
     folder = tmp_path_factory.mktemp("paper")
     draw, data = random.Random(3), folder / "data"
-    texts = [" ".join(draw.choices(WORDS, k=6)) + f" {i}." for i in range(1200)]
+    texts = [" ".join(draw.choices(WORDS, k=6)) + f" {i}." for i in range(300)]
     for language in LANGUAGES:
         pairs = [(text, f"{language} {text}") for text in texts]
         names = ["ted2020", "wikimatrix", "europarl", "news-commentary"]

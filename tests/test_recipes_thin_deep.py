@@ -12,6 +12,8 @@ from keras_msd.io.files import read_json
 from keras_msd.load import load_encoder
 from keras_msd.recipes import run
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):

@@ -72,7 +72,7 @@ def test_the_gradient_is_that_at_the_rounded_weights(chunk_size):
     losses = []
     for encoder, quantize in ((exact, "int4"), (rounded, None)):
         stage = TeachAssistant(encoder, quantize=quantize, chunk_size=chunk_size)
-        stage.compile(keras.optimizers.SGD(0.5))
+        stage.compile(keras.optimizers.SGD(0.5), run_eagerly=True)
         losses.append(stage.train_on_batch(x, y, return_dict=True)["loss"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     for path, value in exact.weights().items():

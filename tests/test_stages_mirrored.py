@@ -21,13 +21,13 @@ from keras_msd.stages import ContrastiveLearning, TeachAssistant
 from keras_msd.testing import tiny_encoder, tiny_pairs
 
 
-def one_step(x, y, rows, scaled=False):
+def one_step(x, y, rows, scaled=False, **options):
     """Return the logs of one SGD step on a batch, and the weights after it."""
-    stage = ContrastiveLearning(network(), "bool")
+    stage = ContrastiveLearning(network(num_layers=0), "bool")
     optimizer = keras.optimizers.SGD(0.1, global_clipnorm=0.1)
     if scaled:
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=16)
-    stage.compile(optimizer)
+    stage.compile(optimizer, **options)
     history = stage.fit(x, y, batch_size=rows, shuffle=False, verbose=0).history
     logs = {name: values[0] for name, values in history.items()}
     later = stage.evaluate(x, y, batch_size=rows, verbose=0, return_dict=True)
@@ -53,7 +53,7 @@ def three_passes(folder, scope=nullcontext):
 
 def refused():
     """Return the message where XLA is to compile a step on several replicas."""
-    stage = ContrastiveLearning(network(), "bool")
+    stage = ContrastiveLearning(network(num_layers=0), "bool")
     stage.compile(keras.optimizers.SGD(0.1), jit_compile=True)
     x, y = batch()
     with pytest.raises(InputError) as error:
@@ -73,13 +73,14 @@ def mirrored(tmp_path_factory):
 @pytest.mark.parametrize("scaled", [False, True])
 def test_two_replicas_see_the_rows_of_both_and_add_to_the_whole_batch(mirrored, scaled):
     x, y = batch()
-    whole = one_step(x, y, ROWS, scaled)
+    whole = one_step(x, y, ROWS, scaled, run_eagerly=True)
     assert "later_contrastive" in whole
     half = (
         {k: v[: ROWS // 2] for k, v in x.items()},
         {k: v[: ROWS // 2] for k, v in y.items()},
     )
-    alone = one_step(*half, ROWS // 2)  # so the test would see rows that are missing
+    # So the test would see rows that are missing.
+    alone = one_step(*half, ROWS // 2, run_eagerly=True)
     assert abs(alone["contrastive"] - whole["contrastive"]) > 1e-3
     for name, value in whole.items():
         made = mirrored[f"{scaled}/{name}"]

@@ -1,12 +1,11 @@
 """A word that occurs twice in a batch has one gradient, under TensorFlow as under JAX.
 
-This file is also the program that each backend runs: it writes what it computed.
+This file is also the program that JAX runs: it writes what it computed.
 """
 
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import keras
@@ -21,83 +20,63 @@ from keras_msd.training.optimizer import make_optimizer
 
 UPDATES, BATCHES, RATE = 20, 4, 1e-2
 CLIPPING = {"clipped": 0.5, "unclipped": None}
-WAYS = ("plain", "chunked")
 
 
-def changes(clip_norm, way="plain", scope=nullcontext):
+def changes(clip_norm, chunk_size=None):
     """Return by how much 20 updates changed each variable."""
-    with scope():
-        model = redrawn_network()
-        stage = ContrastiveLearning(model, chunk_size=4 if way == "chunked" else None)
-        stage.compile(make_optimizer(RATE, steps=UPDATES, clip_norm=clip_norm))
-        before = values(model)
-        # The vocabulary is small: most words, and the pad token, occur several times.
-        data = [batch(seed) for seed in range(BATCHES)]
-        x, y = (
-            {name: np.concatenate([one[name] for one in parts]) for name in parts[0]}
-            for parts in zip(*data, strict=True)
-        )
-        epochs = UPDATES // BATCHES
-        stage.fit(x, y, batch_size=ROWS, epochs=epochs, shuffle=False, verbose=0)
-        return {path: value - before[path] for path, value in values(model).items()}
-
-
-def all_changes(ways, scope=nullcontext):
-    return {
-        f"{way}/{clipping}/{path}": change
-        for way in ways
-        for clipping, norm in CLIPPING.items()
-        for path, change in changes(norm, way, scope).items()
-    }
-
-
-def in_process(path, backend):
-    """Start this file as a program."""
-    root = str(Path(keras_msd.__path__[0]).parent)
-    own = {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "PYTHONPATH": root}
-    own["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of the compiler: half the time
-    return subprocess.Popen([sys.executable, __file__, str(path)], env=os.environ | own)
+    model = redrawn_network()
+    stage = ContrastiveLearning(model, chunk_size=chunk_size)
+    stage.compile(make_optimizer(RATE, steps=UPDATES, clip_norm=clip_norm))
+    before = values(model)
+    # The vocabulary is small: most words, and the pad token, occur several times.
+    data = [batch(seed) for seed in range(BATCHES)]
+    x, y = (
+        {name: np.concatenate([one[name] for one in parts]) for name in parts[0]}
+        for parts in zip(*data, strict=True)
+    )
+    epochs = UPDATES // BATCHES
+    stage.fit(x, y, batch_size=ROWS, epochs=epochs, shuffle=False, verbose=0)
+    return {path: value - before[path] for path, value in values(model).items()}
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    """Return the changes under JAX, and those under TensorFlow in all its ways."""
+def under_jax(tmp_path_factory):
+    """Return the changes under JAX, in a process of its own, with both clippings."""
     pytest.importorskip("jax")
-    folder = tmp_path_factory.mktemp("changes")
-    files = {name: folder / f"{name}.npz" for name in ("jax", "tensorflow")}
-    programs = [in_process(path, backend) for backend, path in files.items()]
-    here = all_changes(WAYS)
-    assert [program.wait(timeout=600) for program in programs] == [0, 0]
-    there = {name: dict(np.load(path)) for name, path in files.items()}
-    assert str(there["jax"].pop("backend")) == "jax"
-    assert str(there["tensorflow"].pop("backend")) == "tensorflow"
-    return there["jax"], here | there["tensorflow"]
+    path = tmp_path_factory.mktemp("changes") / "jax.npz"
+    root = str(Path(keras_msd.__path__[0]).parent)
+    own = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": root}
+    own["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of the compiler: half the time
+    command = [sys.executable, __file__, str(path)]
+    subprocess.run(command, check=True, env=os.environ | own)
+    there = dict(np.load(path))
+    assert str(there.pop("backend")) == "jax"
+    return there
 
 
-@pytest.mark.parametrize("clipping", CLIPPING)
-@pytest.mark.parametrize("way", [*WAYS, "replicas"])
-def test_twenty_updates_change_every_variable_as_under_jax(found, way, clipping):
-    jax, tensorflow = found
-    paths = [name for name in jax if f"/{clipping}/" in name]
-    assert len(paths) == 24
-    for name in paths:
-        wanted, made = jax[name], tensorflow[name.replace("plain", way)]
+@pytest.mark.parametrize(
+    ("clipping", "chunk_size"), [("clipped", None), ("clipped", 4), ("unclipped", None)]
+)
+def test_twenty_updates_change_every_variable_as_under_jax(
+    under_jax, clipping, chunk_size
+):
+    """Of several replicas: test_stages_mirrored.py."""
+    made = changes(CLIPPING[clipping], chunk_size)
+    assert len(made) == 24
+    for path, change in made.items():
+        wanted = under_jax[f"{clipping}/{path}"]
         largest = np.abs(wanted).max()
-        if name.endswith("key/bias"):
+        if path.endswith("key/bias"):
             continue  # softmax ignores what all keys share: Adam scales its rounding
-        assert largest > 1e-3, name
-        worst = np.abs(made - wanted).max()
-        assert worst <= 1e-5 * largest, (name, worst / largest)
+        assert largest > 1e-3, path
+        worst = np.abs(change - wanted).max()
+        assert worst <= 1e-5 * largest, (path, worst / largest)
 
 
 if __name__ == "__main__":
-    backend, way, scope = keras.backend.backend(), "plain", nullcontext
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        processor = tf.config.list_physical_devices("CPU")[0]
-        halves = [tf.config.LogicalDeviceConfiguration()] * 2
-        tf.config.set_logical_device_configuration(processor, halves)
-        way = "replicas"
-        scope = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope
-    np.savez(sys.argv[1], backend=backend, **all_changes([way], scope))
+    found = {
+        f"{clipping}/{path}": change
+        for clipping, norm in CLIPPING.items()
+        for path, change in changes(norm).items()
+    }
+    np.savez(sys.argv[1], backend=keras.backend.backend(), **found)

@@ -1,4 +1,4 @@
-"""A shared unit's gradient is the sum over its passes."""
+"""A repeated unit is its untied copies, and its gradient the sum over its passes."""
 
 import keras
 import numpy as np

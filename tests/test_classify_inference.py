@@ -140,7 +140,7 @@ def test_training_that_was_stopped_ends_with_the_same_classifier(tmp_path):
 
 
 def test_the_classes_are_learned():
-    encoder = network(num_layers=0)
+    encoder = network()
     rows = [(label, text, other) for label, text, other in ROWS if label != 1]
     rows = [(label // 2, text, text if label else other) for label, text, other in rows]
     stage = ClassifyInference(encoder, classes=2)

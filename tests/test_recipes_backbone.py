@@ -18,8 +18,6 @@ from keras_msd.teachers import JointTeacher
 from keras_msd.testing import tiny_encoder
 from keras_msd.training import optimizer
 
-pytestmark = pytest.mark.usefixtures("no_graphs")
-
 SHAPE = {"num_layers": 4, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
 STUDENTS_STAGES = "align_embedding", "teach_student", "contrastive_learning"
 SIMILARITIES = {

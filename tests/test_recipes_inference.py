@@ -14,8 +14,6 @@ from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.load import recipe_from
 from keras_msd.recipes.train import InferenceRows
 
-pytestmark = pytest.mark.usefixtures("no_graphs")
-
 NAMES = ("msd_mbert_nli_stsb", "msd_xlmr_nli_stsb", "msd_sbert_nli_stsb")
 QUICK = {
     "assistant.num_layers": 1,

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from safetensors.numpy import load_file
 from test_recipes_papers import QUICK, smoke
 
@@ -86,6 +87,7 @@ def test_a_closed_form_is_no_wider_than_the_teacher(place):
 
 @pytest.mark.slow
 def test_a_headline_recipe_leaves_an_artefact(place):
+    tf.config.run_functions_eagerly(False)  # an export is made of graphs
     done = smoke("lealla_small", place, QUICK, share_steps=True)
     (artefact,) = done["artefacts"]
     student = load_encoder(place / "lealla_small" / "student")

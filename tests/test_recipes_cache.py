@@ -165,7 +165,6 @@ LAST = {"contrastive_learning", "score_contrastive_learning"}
         ("stages.contrastive_learning.target", "bool", LAST),
         ("student.stages.contrastive_learning.steps", 2, LAST),
         ("student.variants.x.unit_layers", 2, set()),
-        ("trim.half.keep", 60, set()),
         ("evaluate.languages.examples", ["de"], {"contrastive_learning"} | SCORES),
     ],
 )

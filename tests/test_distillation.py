@@ -181,8 +181,12 @@ def test_training_starts_from_a_table_that_knows_other_text(made, tmp_path, no_e
     names = {row["name"] for row in result["encoders"]}
     assert names == {"trained", "before training", "ridge baseline"}
     # A quarter of what it was trained on is general text.
-    trained = {path.name for path in (out / "data/parallel/train").iterdir()}
+    trained = {path.name for path in out.glob("*/parallel/train/*")}
     assert "general.en-fr.tsv.gz" in trained
+    # Resumed before the result was written: the same run goes on.
+    (out / "report.json").unlink()
+    again = msd.distil(pairs_of(seed=1, letters="ac"), out, "sv", **options)
+    assert again["encoders"] == result["encoders"]
     recipe = msd.recipes.load_recipe(out / "run/recipe.toml")
     weights = recipe.data.weights["general"] * len(trained - {"own.en-sv.tsv.gz"})
     assert weights / (weights + 1) == pytest.approx(module.GENERAL_SHARE)

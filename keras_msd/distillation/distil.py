@@ -440,6 +440,7 @@ class _Job:
         rows = whole.weights()[WORD][: len(counts)]
         expected = expected_counts(tokenizer, rows, counts)
         max_bytes = 1e6 * (self.options["max_mb"] or DEFAULT_MB)
+        checks.at_least(len(needed), vocabulary_size=self.options["vocabulary_size"])
         shape = shape_of(whole.config, expected, len(needed), max_bytes)
         size = min(shape.tokens, self.options["vocabulary_size"] or shape.tokens)
         expected[sorted(needed)] = np.inf
@@ -558,13 +559,17 @@ class _Job:
             table=self.begin.table,
             seed=self.options["seed"],
         )
-        run(recipe, self.out / "run", data_dir=data, store_dir=self.stores)
+        folders = [data, self.out / GENERAL] if general else [data]
+        run(recipe, self.out / "run", data_dir=folders, store_dir=self.stores)
 
     def _vectors(self, multilingual: bool) -> Path:
         """Return a file with the vectors of a teacher that has no name."""
         path = self.out / "teacher.npz"
         if not path.is_file():
-            trained = read_pairs(self.out / "data" / "parallel" / "train")
+            # Apart from the user's pairs, which a resumed run reads again.
+            general = self.out / GENERAL / "parallel" / "train"
+            others = read_pairs(general) if general.is_dir() else []
+            trained = [*self.train_pairs, *others]
             pairs = [(pair.source, pair.target) for pair in trained]
             if multilingual:
                 pairs += [pair for of in self.held.values() for pair in of]
@@ -581,7 +586,7 @@ class _Job:
             by_code.setdefault(pair.language, []).append((pair.source, pair.target))
         for code, rows in by_code.items():
             name = f"{GENERAL}.{ENGLISH}-{code}.tsv.gz"
-            path = self.out / "data" / "parallel" / "train" / name
+            path = self.out / GENERAL / "parallel" / "train" / name
             if not path.is_file():
                 write_rows(path, rows)
         # Files are drawn equally often; this weight scales them to their share.
@@ -606,10 +611,11 @@ class _Job:
             kept, tuning = verdict.choose(
                 encoders, self.held, self.languages, self.guard
             )
-        ours = {name: self.out / ROUNDED / name for name in encoders}
         if not (self.out / ENCODER).is_dir():
             with atomic_path(self.out / ENCODER) as temporary:
-                shutil.copytree(ours[kept], temporary, dirs_exist_ok=True)
+                shutil.copytree(
+                    self.out / ROUNDED / kept, temporary, dirs_exist_ok=True
+                )
         result = load_saved(self.out / ENCODER)
         file = self._exported(result)
         card = read_json(file / "card.json")

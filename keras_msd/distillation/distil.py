@@ -568,8 +568,9 @@ class _Job:
         if not path.is_file():
             # Apart from the user's pairs, which a resumed run reads again.
             general = self.out / GENERAL / "parallel" / "train"
-            others = read_pairs(general) if general.is_dir() else []
-            trained = [*self.train_pairs, *others]
+            trained = self.train_pairs
+            if general.is_dir():
+                trained = [*trained, *read_pairs(general)]
             pairs = [(pair.source, pair.target) for pair in trained]
             if multilingual:
                 pairs += [pair for of in self.held.values() for pair in of]

@@ -30,6 +30,6 @@ def _with_layers() -> Iterator[None]:
 AroundImport("keras", _with_layers)
 
 
-METHODS["Encoder.export"] = OnUse("keras_msd.export.artefact", "export")
+METHODS["Encoder.export"] = OnUse(f"{__name__}.export.artefact", "export")
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

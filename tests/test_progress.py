@@ -2,6 +2,7 @@
 
 import sys
 from types import SimpleNamespace
+from weakref import WeakSet
 
 import pytest
 import tqdm.std
@@ -12,7 +13,8 @@ from keras_msd.training.callbacks import History
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Return a list whose sum is the time that has gone by."""
+    """Return a list whose sum is the time that has gone by; bars of others are gone."""
+    monkeypatch.setattr(tqdm.std.tqdm, "_instances", WeakSet())
     spent = [1000.0]
     monkeypatch.setattr(tqdm.std, "time", lambda: sum(spent))
     return spent

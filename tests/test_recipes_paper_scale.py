@@ -61,6 +61,7 @@ def start(place, out, **more):
         "stages.teach_assistant.steps": 2,
         "stages.teach_assistant.batch_size": 8,
         "stages.teach_assistant.scored": 1,
+        "evaluate.artefacts": False,
     }
     store = place / "store"
     return run(NAME, out, "paper", place / "data", store, changes | more)
@@ -68,7 +69,7 @@ def start(place, out, **more):
 
 @pytest.fixture(scope="module")
 def done(place):
-    return start(place, place / "run", **{"evaluate.artefacts": False})
+    return start(place, place / "run")
 
 
 def test_every_column_of_the_paper_is_measured(place, done):

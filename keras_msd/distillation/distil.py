@@ -27,18 +27,21 @@ from keras_msd.distillation.plan import (
     BACKBONE,
     DEFAULT_MB,
     PAIRS,
-    SCHEME,
     SMALL,
     TABLE,
     Plan,
     Start,
     default_start,
-    file_bytes,
     named_start,
+)
+from keras_msd.distillation.recipe import GENERAL, recipe_of
+from keras_msd.distillation.size import (
+    SCHEME,
+    Description,
+    encoder_bytes,
     shape_of,
     table_tokens,
 )
-from keras_msd.distillation.recipe import GENERAL, recipe_of
 from keras_msd.distillation.split import SETTINGS, check_new, open_pairs, split
 from keras_msd.distillation.tokens import expected_counts
 from keras_msd.evaluate.splits import CHOOSE, REPORT
@@ -394,7 +397,7 @@ class _Job:
             intermediate_dim=config.intermediate_dim,
             pruned=pruned,
             coverage=coverage,
-            expected_bytes=file_bytes(config),
+            expected_bytes=encoder_bytes(start),
             max_mb=self.options["max_mb"],
             steps=steps,
             minutes=minutes,
@@ -440,16 +443,13 @@ class _Job:
         rows = whole.weights()[WORD][: len(counts)]
         expected = expected_counts(tokenizer, rows, counts)
         max_bytes = 1e6 * (self.options["max_mb"] or DEFAULT_MB)
-        checks.at_least(len(needed), vocabulary_size=self.options["vocabulary_size"])
-        shape = shape_of(whole.config, expected, len(needed), max_bytes)
-        size = min(shape.tokens, self.options["vocabulary_size"] or shape.tokens)
-        ranked = expected.copy()
-        ranked[sorted(needed)] = np.inf
-        kept = sorted(np.argsort(-ranked, kind="stable")[:size].tolist())
-        coverage = float(expected[kept].sum() / expected.sum())
+        most = self.options["vocabulary_size"]
+        checks.at_least(len(needed), vocabulary_size=most)
+        described = Description.of(tokenizer)
+        shape = shape_of(whole.config, described, expected, needed, max_bytes, most)
 
         def make() -> Encoder:
-            encoder = keep_tokens(whole, kept)
+            encoder = keep_tokens(whole, shape.kept)
             if shape.pruned:
                 draw = np.random.default_rng(self.options["seed"])
                 count = min(PRUNING_TEXTS, len(lines))
@@ -459,7 +459,7 @@ class _Job:
                 encoder = prune_width(encoder, texts, **kept_parts)
             return encoder
 
-        return self.made(START, make), coverage, bool(shape.pruned)
+        return self.made(START, make), shape.coverage, bool(shape.pruned)
 
     def _table(self) -> Encoder:
         """Return the token embedding table at the start."""
@@ -656,8 +656,8 @@ class _Job:
         if not isinstance(encoder, Encoder):
             files = files_of(self.teacher.get("source"))
             return sum(path.stat().st_size for path in files) or None
-        expected = file_bytes(encoder.config)
-        return size if expected == file_bytes(result.config) else expected
+        expected = encoder_bytes(encoder)
+        return size if expected == encoder_bytes(result) else expected
 
     def _rounded(self, name: str, place: Path) -> Encoder:
         """Return an encoder with the weights that its file will have."""

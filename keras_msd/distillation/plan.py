@@ -1,11 +1,9 @@
-"""Decide what `distil` makes: where it starts, and what fits into the file."""
+"""Where `distil` starts, and the plan that it prints."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from keras_msd.checkpoints.packaged import (
     FILES,
@@ -16,18 +14,13 @@ from keras_msd.checkpoints.packaged import (
     known_languages,
     packaged_folder,
 )
-from keras_msd.checks import InputError
 from keras_msd.io.files import read_json
 from keras_msd.load import check_source
-from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import WORD, weight_shapes
-from keras_msd.models.trim import POSITION
 from keras_msd.teachers.teacher import default_is_installed
 
 PAIRS, TABLE, SMALL, BACKBONE = "pairs", "tiny12", "small12", "e5-small"
 LAYERS_MB = 8.0  # below this, no transformer layers fit beside a vocabulary
 DEFAULT_MB = 16.0
-SCHEME = "int4"
 
 # The languages of XLM-R, whose tokenizer and initial weights e5-small has.
 BACKBONE_LANGUAGES = (
@@ -36,15 +29,6 @@ BACKBONE_LANGUAGES = (
     "mn mr ms my ne nl no om or pa pl ps pt ro ru sa sd si sk sl so sq sr su sv sw ta "
     "te th tl tr ug uk ur uz vi xh yi zh"
 ).split()
-
-# Bytes of a `litert` file in 4 bits, measured on five encoders: of a weight with its
-# scale, of a token in the tokenizer, of the graph of a layer, and of the rest.
-WEIGHT_BYTES, TOKEN_BYTES, LAYER_BYTES, FILE_BYTES = 0.57, 12, 3_000, 365_000
-FLOAT_BYTES = 4  # of positions, biases and norms
-LEAST_TOKENS = 100  # of a table
-ENOUGH = 0.96  # share of the expected tokens that the vocabulary should have
-LEAST = 0.9  # below this, no encoder is made
-SHARES = (1.0, 0.75, 0.5, 0.375)  # of the neurons of a layer that may stay
 
 
 class Start(NamedTuple):
@@ -203,110 +187,3 @@ class Plan:
             yield f"Training: {self.steps:,} steps, about {self.minutes:.0f} minutes"
         else:
             yield "Training: none"
-
-
-def file_bytes(config: EncoderConfig, tokens: int | None = None) -> int:
-    """Return the expected bytes of a 4-bit `litert` file with its tokenizer."""
-    shapes = weight_shapes(config)
-    rows = tokens or config.vocabulary_size
-    shapes[WORD] = (rows, shapes[WORD][1])
-    total = FILE_BYTES + LAYER_BYTES * config.num_layers + TOKEN_BYTES * rows
-    for path, shape in shapes.items():
-        rounded = len(shape) > 1 and path != POSITION
-        each = WEIGHT_BYTES if rounded else FLOAT_BYTES
-        total += round(each * int(np.prod(shape)))
-    return total
-
-
-def table_tokens(dim: int, max_mb: float | None) -> int | None:
-    """Return how many tokens a table of `dim` numbers each may have; None for any.
-
-    Raises:
-        InputError: They are too few.
-    """
-    if max_mb is None:
-        return None
-    each = WEIGHT_BYTES * dim + TOKEN_BYTES
-    tokens = int((1e6 * max_mb - FILE_BYTES) / each)
-    if tokens < LEAST_TOKENS:
-        smallest = np.ceil((FILE_BYTES + LEAST_TOKENS * each) / 1e4) / 100
-        raise InputError(
-            f"`max_mb` is too small for a table with {dim} numbers a token. Received: "
-            f"{max_mb:g}. Give at least {smallest:g}."
-        )
-    return tokens
-
-
-class Shape(NamedTuple):
-    """The vocabulary and the layers that fit into a file.
-
-    Attributes:
-        tokens: Size of the vocabulary.
-        pruned: `num_heads` and `intermediate_dim`, if heads and neurons must go.
-    """
-
-    tokens: int
-    pruned: dict[str, int]
-
-
-def shape_of(
-    config: EncoderConfig, expected: np.ndarray, least: int, max_bytes: float
-) -> Shape:
-    """Return the vocabulary and the layers that fit into so many bytes.
-
-    Tokens come first, as many as fit beside whole layers. If those would be too few,
-    heads and neurons go.
-
-    Args:
-        config: The encoder at the start.
-        expected: How often each token is expected: `(vocabulary_size,)`.
-        least: Number of tokens that a vocabulary needs in any case.
-        max_bytes: Maximum size of the file.
-
-    Raises:
-        InputError: No encoder fits; the message has the smallest size that works.
-    """
-    useful = np.sort(expected[expected > 0])[::-1]
-    share = np.cumsum(useful) / useful.sum()
-
-    def tokens_for(coverage: float) -> int:
-        return max(least, int(np.searchsorted(share, coverage)) + 1)
-
-    found = None
-    for pruned in _widths(config):
-        own = config.model_copy(update=pruned)
-        per_token = (file_bytes(own, 10_001) - file_bytes(own, 1)) / 10_000
-        room = int((max_bytes - file_bytes(own, 1)) / per_token) + 1
-        tokens = min(room, len(useful))
-        if tokens >= tokens_for(LEAST):
-            found = Shape(tokens, pruned)
-        if tokens >= min(tokens_for(ENOUGH), len(useful)):
-            break
-    if found is None:
-        smallest = file_bytes(own, tokens_for(LEAST))
-        raise InputError(
-            "`max_mb` is too small for these languages and this start. Received: "
-            f"{max_bytes / 1e6:g}. Give at least {np.ceil(smallest / 1e5) / 10:g}, "
-            f'fewer languages, or `start="{PAIRS}"` (`--start {PAIRS}`), which has no '
-            "layers."
-        )
-    return found
-
-
-def _widths(config: EncoderConfig) -> Sequence[dict[str, int]]:
-    """Return the layers that can be tried, widest first; {} keeps them whole."""
-    if config.repeats > 1 or not config.num_layers:
-        return [{}]
-    head_dim = config.head_dim or config.hidden_dim // config.num_heads
-    return [
-        {}
-        if share == 1
-        else {
-            "num_heads": int(np.ceil(config.num_heads * (1 + share) / 2)),
-            "head_dim": head_dim,
-            "intermediate_dim": max(
-                32, int(config.intermediate_dim * share) // 32 * 32
-            ),
-        }
-        for share in SHARES
-    ]

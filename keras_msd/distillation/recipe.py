@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.choices import WEIGHT_DECAY
-from keras_msd.distillation.plan import SCHEME, Plan
+from keras_msd.distillation.plan import Plan
+from keras_msd.distillation.size import SCHEME
 from keras_msd.recipes.load import recipe_from
 from keras_msd.recipes.settings import Recipe
 

@@ -1,0 +1,210 @@
+"""How many bytes a file takes, and what fits into a number of bytes."""
+
+import json
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_msd.checks import InputError
+from keras_msd.choices import MAX_LENGTH
+from keras_msd.export.format import loaders_folder
+from keras_msd.export.portable import READER, describe
+from keras_msd.models.config import EncoderConfig
+from keras_msd.models.encoder import Encoder
+from keras_msd.models.network import WORD, weight_shapes
+from keras_msd.quantize.schemes import BITS, INT4_GROUP, kernel_bits
+from keras_msd.tokenizers.base import Tokenizer
+
+SCHEME = "int4"
+GRAPH_BYTES, LAYER_BYTES = 9_000, 8_000  # of the graph, measured: all, and each layer
+SCALE_BYTES, FLOAT_BYTES = 2, 4
+
+# Of the description of a unigram tokenizer that `distil` trains: without tokens, and of
+# an average token. Measured on English with German and with Japanese.
+NORMALIZER_BYTES, TOKEN_BYTES = 330_000, 22
+LEAST_TOKENS = 100  # of a table
+ENOUGH = 0.96  # share of the expected tokens that the vocabulary should have
+LEAST = 0.9  # below this, no encoder is made
+SHARES = (1.0, 0.75, 0.5, 0.375)  # of the neurons of a layer that may stay
+
+
+def file_bytes(config: EncoderConfig, description: int) -> int:
+    """Return the bytes of a `litert` artefact in 4 bits.
+
+    Args:
+        config: The encoder.
+        description: Bytes of the description of its tokenizer.
+    """
+    total = GRAPH_BYTES + LAYER_BYTES * config.num_layers + description
+    total += (loaders_folder() / READER).stat().st_size
+    for path, shape in weight_shapes(config).items():
+        count, inputs = int(np.prod(shape)), shape[0]
+        if path == WORD:
+            inputs = shape[1]
+        elif path.endswith("attention_output/kernel"):
+            inputs *= shape[1]
+        if path == WORD or path.endswith(("kernel", "projection")):
+            total += count * kernel_bits(SCHEME, inputs) // BITS["int8"]
+            total += SCALE_BYTES * count // min(inputs, INT4_GROUP)
+        else:
+            total += FLOAT_BYTES * count
+    return total
+
+
+def encoder_bytes(encoder: Encoder) -> int:
+    """Return the bytes of an encoder's `litert` artefact in 4 bits."""
+    description = describe(encoder.tokenizer, encoder.max_length)
+    return file_bytes(encoder.config, len(description))
+
+
+class Description(NamedTuple):
+    """Bytes of the description of a tokenizer.
+
+    Attributes:
+        rest: All but the tokens.
+        tokens: Of each token, int `(vocabulary_size,)`.
+    """
+
+    rest: int
+    tokens: np.ndarray
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> "Description":
+        """Measure a tokenizer.
+
+        Raises:
+            InputError: It cannot travel with an artefact.
+        """
+        whole = describe(tokenizer, MAX_LENGTH)
+        fields = json.loads(whole)
+        each = np.zeros(tokenizer.vocabulary_size, np.int64)
+        for name in ("pieces", "scores"):
+            for row, value in enumerate(fields.get(name, ())):
+                written = json.dumps(value, ensure_ascii=False)
+                each[row] += len(written.encode()) + 1
+        return cls(len(whole) - int(each.sum()), each)
+
+
+def table_tokens(dim: int, max_mb: float | None) -> int | None:
+    """Return how many tokens a table of `dim` numbers each may have; None for any.
+
+    Raises:
+        InputError: They are too few.
+    """
+    if max_mb is None:
+        return None
+
+    def needed(tokens: int) -> int:
+        config = EncoderConfig(
+            vocabulary_size=tokens,
+            hidden_dim=dim,
+            num_layers=0,
+            num_heads=1,
+            intermediate_dim=1,
+            max_length=MAX_LENGTH,
+            pad_id=0,
+        )
+        return file_bytes(config, NORMALIZER_BYTES + TOKEN_BYTES * tokens)
+
+    first, thousand = needed(LEAST_TOKENS), needed(LEAST_TOKENS + 1000)
+    tokens = LEAST_TOKENS + int((1e6 * max_mb - first) / ((thousand - first) / 1000))
+    if tokens < LEAST_TOKENS:
+        raise InputError(
+            f"`max_mb` is too small for a table with {dim} numbers a token. Received: "
+            f"{max_mb:g}. Give at least {np.ceil(first / 1e4) / 100:g}."
+        )
+    return tokens
+
+
+class Shape(NamedTuple):
+    """The vocabulary and the layers that fit into a file.
+
+    Attributes:
+        kept: The tokens that stay, in ascending order.
+        coverage: Share of the expected tokens that they are.
+        pruned: `num_heads` and `intermediate_dim`, if heads and neurons must go.
+    """
+
+    kept: list[int]
+    coverage: float
+    pruned: dict[str, int]
+
+
+def shape_of(
+    config: EncoderConfig,
+    description: Description,
+    expected: np.ndarray,
+    needed: Collection[int],
+    max_bytes: float,
+    most: int | None = None,
+) -> Shape:
+    """Return the vocabulary and the layers that fit into so many bytes.
+
+    Tokens come first, as many as fit beside whole layers. If those would be too few,
+    heads and neurons go.
+
+    Args:
+        config: The encoder at the start.
+        description: Of its tokenizer.
+        expected: How often each token is expected: `(vocabulary_size,)`.
+        needed: Tokens that a vocabulary needs in any case.
+        max_bytes: Maximum size of the file.
+        most: Maximum number of tokens.
+
+    Raises:
+        InputError: No encoder fits; the message has the smallest size that works.
+    """
+    ranked = expected.astype(np.float64)
+    ranked[sorted(needed)] = np.inf
+    order = np.argsort(-ranked, kind="stable")[: int((ranked > 0).sum())]
+    share = np.cumsum(expected[order]) / expected.sum()
+    described = description.rest + np.cumsum(description.tokens[order])
+    limit = min(most or len(order), len(order))
+
+    def tokens_for(coverage: float) -> int:
+        enough = int(np.searchsorted(share, coverage)) + 1
+        return min(max(len(needed), enough), limit)
+
+    found = None
+    for pruned in _widths(config):
+        own = config.model_copy(update=pruned)
+        one, two = (
+            file_bytes(own.model_copy(update={"vocabulary_size": rows}), 0)
+            for rows in (1, 2)
+        )
+        sizes = one + (two - one) * np.arange(len(order)) + described
+        tokens = min(int(np.searchsorted(sizes, max_bytes, side="right")), limit)
+        if tokens >= tokens_for(LEAST):
+            kept = sorted(order[:tokens].tolist())
+            found = Shape(kept, float(share[tokens - 1]), pruned)
+        if tokens >= tokens_for(ENOUGH):
+            break
+    if found is None:
+        smallest = sizes[tokens_for(LEAST) - 1]
+        raise InputError(
+            "`max_mb` is too small for these languages and this start. Received: "
+            f"{max_bytes / 1e6:g}. Give at least {np.ceil(smallest / 1e5) / 10:g}, "
+            'fewer languages, or `start="pairs"` (`--start pairs`), which has no '
+            "layers."
+        )
+    return found
+
+
+def _widths(config: EncoderConfig) -> Sequence[dict[str, Any]]:
+    """Return the layers that can be tried, widest first; {} keeps them whole."""
+    if config.repeats > 1 or not config.num_layers:
+        return [{}]
+    head_dim = config.head_dim or config.hidden_dim // config.num_heads
+    return [
+        {}
+        if share == 1
+        else {
+            "num_heads": int(np.ceil(config.num_heads * (1 + share) / 2)),
+            "head_dim": head_dim,
+            "intermediate_dim": max(
+                32, int(config.intermediate_dim * share) // 32 * 32
+            ),
+        }
+        for share in SHARES
+    ]

@@ -72,6 +72,8 @@ def made(
         inputs.append(path.name)
         texts += [text for row in rows[:TEXTS] for text in row]
     command = [*inputs, "--minutes", f"{given.minutes:g}"]
+    if given.updates:
+        command = [*inputs, "--updates", str(given.updates)]
     if not pairs:
         (work / "texts.txt").write_text("\n".join(texts))
         codes = ",".join(["en", *languages])
@@ -119,6 +121,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[12, 16, 24])
     parser.add_argument("--pairs", type=int, nargs="+", default=[0, 1500])
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--updates", type=int, help="steps, in place of --minutes")
     parser.add_argument("--together", action="store_true", help="all languages in one")
     parser.add_argument("--work", type=Path, default=Path("distil-work"))
     given = parser.parse_args()

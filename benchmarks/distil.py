@@ -6,6 +6,9 @@ development pairs, neither of which it saw: P@1, mean of both directions. Beside
 same scores of e5-small and small12. What is in the result is not made again.
 
     python benchmarks/distil.py --data DATA --sizes 12 16 24 --pairs 0 1500 --minutes 10
+
+With `--pivot DATA`, pairs of German and Turkish are made from those that both have with
+English, and 1,000 others are the set.
 """
 
 import argparse
@@ -29,6 +32,7 @@ TATOEBA = {
     "uk": "ukr",
     "vi": "vie",
 }
+PIVOT, PIVOT_SET = ("de", "tr"), 1000  # the languages, and how many pairs are the set
 TEXTS = 1500  # pairs whose sentences are the texts where there are no pairs
 Rows = list[tuple[str, str]]
 
@@ -42,10 +46,26 @@ def rows_of(paths: Iterable[Path]) -> Rows:
     return rows
 
 
-def scores(encoder: Any, data: Path, language: str) -> dict[str, float]:
+def shuffled(given: argparse.Namespace, language: str) -> Rows:
+    """Return the training pairs of a language in a fixed random order."""
+    if not given.pivot:
+        rows = rows_of((given.data / "train").glob(f"*.en-{language}.tsv.gz"))
+    else:
+        folder = given.pivot / "parallel" / "train"
+        one, two = (dict(rows_of(folder.glob(f"*.en-{code}.tsv.gz"))) for code in PIVOT)
+        rows = sorted({(one[text], two[text]) for text in one.keys() & two.keys()})
+    random.Random(0).shuffle(rows)
+    return rows
+
+
+def scores(encoder: Any, given: argparse.Namespace, language: str) -> dict[str, float]:
     """Return P@1 on the sets of a language."""
     from keras_msd.evaluate import retrieval
 
+    if given.pivot:
+        rows = shuffled(given, language)[-PIVOT_SET:]
+        return {"others": retrieval(encoder, rows)["precision"]}
+    data = given.data
     sets = {
         "tatoeba": [data / "tatoeba" / f"tatoeba.{TATOEBA[language]}-eng.tsv.gz"],
         "dev": (data / "dev").glob(f"*.en-{language}.tsv.gz"),
@@ -65,9 +85,8 @@ def made(
 
     inputs, texts = [], []
     for language in languages:
-        rows = rows_of((given.data / "train").glob(f"*.en-{language}.tsv.gz"))
-        random.Random(0).shuffle(rows)
-        path = work / f"own.en-{language}.tsv"
+        rows = shuffled(given, language)
+        path = work / f"own.{language if given.pivot else f'en-{language}'}.tsv"
         path.write_text("".join("\t".join(row) + "\n" for row in rows[:pairs]))
         inputs.append(path.name)
         texts += [text for row in rows[:TEXTS] for text in row]
@@ -76,7 +95,7 @@ def made(
         command = [*inputs, "--updates", str(given.updates)]
     if not pairs:
         (work / "texts.txt").write_text("\n".join(texts))
-        codes = ",".join(["en", *languages])
+        codes = ",".join(PIVOT if given.pivot else ["en", *languages])
         command = ["--text", "texts.txt", "--languages", codes]
     command = ["distil", *command, "--out", "model", "--max-mb", str(size)]
     began = time.perf_counter()
@@ -95,9 +114,7 @@ def made(
         "plan": report["plan"],
         "kept": report["kept"],
         "minutes": round(minutes, 1),
-        "scores": {
-            language: scores(file, given.data, language) for language in languages
-        },
+        "scores": {language: scores(file, given, language) for language in languages},
         "report": [
             {key: row[key] for key in ("name", "bytes", "precision", "interval", "mrr")}
             for row in report["encoders"]
@@ -105,27 +122,30 @@ def made(
     }
 
 
-def baseline(data: Path, language: str) -> dict[str, Any]:
-    """Return the scores of the backbone, and of small12, which lacks the language."""
+def baseline(given: argparse.Namespace, language: str) -> dict[str, Any]:
+    """Return the scores of the backbone and of small12."""
     from keras_msd import load_encoder
 
     names = "e5-small", "small12"
-    return {name: scores(load_encoder(name), data, language) for name in names}
+    return {name: scores(load_encoder(name), given, language) for name in names}
 
 
 def main() -> None:
     """Make every cell that is not in the result yet."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="the six languages")
     parser.add_argument("--languages", nargs="+", default=[*TATOEBA])
     parser.add_argument("--sizes", type=int, nargs="+", default=[12, 16, 24])
     parser.add_argument("--pairs", type=int, nargs="+", default=[0, 1500])
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--updates", type=int, help="steps, in place of --minutes")
     parser.add_argument("--together", action="store_true", help="all languages in one")
+    parser.add_argument("--pivot", type=Path, help="the corpora of a recipe")
     parser.add_argument("--work", type=Path, default=Path("distil-work"))
     given = parser.parse_args()
     result = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
+    if given.pivot:
+        given.languages = ["-".join(PIVOT)]
     groups = [[code] for code in given.languages]
     if given.together:
         groups = [given.languages]
@@ -147,7 +167,7 @@ def main() -> None:
         shutil.rmtree(work)
     for code in given.languages:
         if code not in result.get("baselines", {}):
-            found = baseline(given.data, code)
+            found = baseline(given, code)
             result.setdefault("baselines", {})[code] = found
             RESULT.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
 

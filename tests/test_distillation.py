@@ -167,6 +167,8 @@ def test_where_all_is_found_the_margin_chooses():
     assert {row["precision"] for row in scores.values()} == {100.0}
     rows = verdict.report(encoders, held, [])
     assert "cannot tell them apart" in verdict.words(rows, 50)[1]
+    # With 5.8 % wrong, 50 hits in a row have a probability of 5 %.
+    assert "up to 5.8 % may be wrong" in verdict.words(rows, 50)[0]
 
 
 def test_training_starts_from_a_table_that_knows_other_text(made, tmp_path, no_export):

@@ -88,7 +88,7 @@ GENERAL_SHARE = 0.25  # share of general pairs in the training of a known table
 GENERAL_PAIRS = 1000  # general training pairs per language
 LAYERS_BATCH, TABLE_BATCH = 64, 1024
 RATE, PRUNED_RATE, TABLE_RATE = 1e-4, 3e-4, 7e-4
-PASSES = 3.5  # a training step takes as long as so many forward passes of its batch
+PASSES = 2.5  # a training step takes as long as so many forward passes of its batch
 PROOF_TEXTS = 200  # that the file and the encoder are compared on
 
 

@@ -146,16 +146,25 @@ def words(rows: Sequence[Mapping[str, Any]], pairs: int) -> list[str]:
         pairs: Number of held-out pairs that they are scored on.
     """
     first = rows[0]
-    said = [
+    found = (
         f"On {pairs} held-out pairs of yours, {first['name']} finds "
-        f"{first['precision']:.1f} % of the translations (95 % interval "
-        f"{first['interval'][0]:.1f} to {first['interval'][1]:.1f})."
-    ]
+        f"{first['precision']:.1f} % of the translations"
+    )
+    low, high = first["interval"]
+    if first["precision"] == 100:
+        # Drawn again, only hits are hits: the bound is that of Clopper and Pearson.
+        wrong = 100 * (1 - 0.05 ** (1 / pairs))
+        said = [
+            f"{found}. Of more such pairs, up to {wrong:.1f} % may be wrong (95 %)."
+        ]
+    else:
+        said = [f"{found} (95 % interval {low:.1f} to {high:.1f})."]
     if all(row["precision"] == 100 for row in rows):
-        said.append(
+        return [
+            *said,
             "All encoders find every translation: these pairs cannot tell them apart, "
-            "only the margin can. Add harder pairs, such as similar sentences."
-        )
+            "only the margin can. Add harder pairs, such as similar sentences.",
+        ]
     for row in rows[1:]:
         gain, low, high = row["gain"]
         between = f"95 % interval {low:+.1f} to {high:+.1f}"

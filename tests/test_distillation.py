@@ -296,7 +296,7 @@ def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
     assert result["bytes"] == pytest.approx(result["plan"]["expected_bytes"], rel=0.03)
     assert start.tokenizer.vocabulary_size < whole.tokenizer.vocabulary_size
     assert start.config.num_layers == 3 and start.max_length == 128
-    assert result["plan"]["teacher"] == layers.name
+    assert result["plan"]["teacher"] == f"{layers.name} with all tokens"
     assert 0.9 < result["plan"]["coverage"] < 1
     (of,) = result["pairs"].values()
     name = f"P@1 x 100, {of['report']} held-out pairs"

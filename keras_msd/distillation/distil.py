@@ -125,6 +125,8 @@ def distil(
     rounded to 4 bits as in the file. The result is written as a LiteRT file with its
     tokenizer.
 
+    The teacher, unless you say it, is the same encoder before it was cut to size.
+
     Without a backbone (small12 or e5-small installed), for another teacher, or below 8
     MB the encoder is a token embedding table: tiny12, or the ridge baseline that is
     fitted on your pairs ("pairs").
@@ -152,8 +154,8 @@ def distil(
         languages: Codes of the languages of `texts`.
         max_mb: Maximum size of the LiteRT file in megabytes (10^6 bytes). Default: 16
             for a start with layers.
-        teacher: A `Teacher`, or the `source` of `load_teacher`. Default: e5-small or
-            small12 for a start with layers, else all-MiniLM-L6-v2.
+        teacher: A `Teacher`, or the `source` of `load_teacher`. Default: a start with
+            layers before it is cut to size; for a table, all-MiniLM-L6-v2.
         multilingual: Whether your own teacher reads more than English.
         start: Where training starts: "e5-small", "small12", "tiny12", "pairs", or
             anything else that `load_encoder` accepts.
@@ -242,7 +244,8 @@ def distil(
             "(README)."
         )
     english = all(file.source_language == ENGLISH for file in files)
-    teaching = _Teaching.of(begin, teacher, multilingual or not english)
+    whole = None if begin.table else _whole(begin)
+    teaching = _Teaching.of(begin, whole, multilingual or not english)
     for file in files:
         check_reads(teaching.guide, "source", file)
     options = {
@@ -267,7 +270,7 @@ def distil(
         if not begun:
             write_json(out / SETTINGS, {"inputs": inputs, "options": options})
         counts, dropped = ({}, {}) if corpus is None else split(corpus, out / "data")
-        job = _Job(out, begin, teaching, extra, known, options, store_dir, say)
+        job = _Job(out, begin, whole, teaching, extra, known, options, store_dir, say)
         plan = job.plan()
     except InputError:
         if not begun:  # nothing that took long is lost
@@ -313,6 +316,20 @@ def _check_folder(
     check_new(out)
 
 
+def _whole(begin: Start) -> Encoder:
+    """Load a start with layers, not cut to size yet."""
+    whole = load_encoder(begin.source)
+    if not isinstance(whole, Encoder) or whole.config.num_layers == 0:
+        raise InputError(
+            "A start with layers must be an encoder that can be trained. Received: "
+            f"`{begin.source}`. Give the folder of a checkpoint or of an "
+            f'encoder, or one of "{SMALL}", "{BACKBONE}", "{TABLE}", "{PAIRS}".'
+        )
+    if begin.vocabulary:
+        whole = restore_vocabulary(whole, load_encoder(begin.vocabulary))
+    return cut_positions(whole, MAX_LENGTH)
+
+
 class _Teaching(NamedTuple):
     """A teacher, and how a recipe names it.
 
@@ -325,9 +342,11 @@ class _Teaching(NamedTuple):
     values: dict[str, Any]
 
     @classmethod
-    def of(cls, begin: Start, source: Any, multilingual: bool) -> "_Teaching":
-        """Load a teacher; by default that of the start."""
-        source = begin.teacher if source is None else source
+    def of(cls, begin: Start, whole: Encoder | None, multilingual: bool) -> "_Teaching":
+        """Load the teacher of a start; `whole` is the start before it is cut."""
+        source, name = begin.teacher, None
+        if source is None:
+            source, name = whole, f"{Path(begin.source).name} with all tokens"
         values: dict[str, Any] = {"multilingual": multilingual}
         known = isinstance(source, Teacher) and source.languages
         languages = None if known or multilingual else [ENGLISH]
@@ -336,7 +355,8 @@ class _Teaching(NamedTuple):
         if isinstance(source, str | Path):
             values["source"] = str(source)
         return cls(
-            load_teacher(source, dim=values.get("dim"), languages=languages), values
+            load_teacher(source, name, dim=values.get("dim"), languages=languages),
+            values,
         )
 
 
@@ -347,6 +367,7 @@ class _Job:
         self,
         out: Path,
         begin: Start,
+        whole: Encoder | None,
         teaching: _Teaching,
         extra: list[str],
         languages: list[str],
@@ -355,7 +376,7 @@ class _Job:
         say: Callable[[str], None],
     ) -> None:
         self.out, self.begin, self.extra, self.say = out, begin, extra, say
-        self.guide, self.teacher = teaching
+        self.whole, (self.guide, self.teacher) = whole, teaching
         self.languages, self.options = languages, options
         self.stores = Path(store_dir or default_store_dir())
         self.store = GuideStore(self.guide, self.stores / self.guide.fingerprint)
@@ -380,10 +401,10 @@ class _Job:
             return Plan(**read_json(self.out / PLAN))
         self.say(f"Preparing the start: {self.begin.source}")
         coverage, pruned = None, False
-        if self.begin.table:
+        if self.whole is None:
             start = self.made(START, self._table)
         else:
-            start, coverage, pruned = self._layers()
+            start, coverage, pruned = self._layers(self.whole)
         steps, minutes = self._steps(start)
         config = start.config
         plan = Plan(
@@ -417,18 +438,8 @@ class _Job:
             if codes:
                 yield pair.target
 
-    def _layers(self) -> tuple[Encoder, float, bool]:
+    def _layers(self, whole: Encoder) -> tuple[Encoder, float, bool]:
         """Return the start with layers, what its tokens cover, whether it is pruned."""
-        whole = load_encoder(self.begin.source)
-        if not isinstance(whole, Encoder) or whole.config.num_layers == 0:
-            raise InputError(
-                "A start with layers must be an encoder that can be trained. Received: "
-                f"`{self.begin.source}`. Give the folder of a checkpoint or of an "
-                f'encoder, or one of "{SMALL}", "{BACKBONE}", "{TABLE}", "{PAIRS}".'
-            )
-        if self.begin.vocabulary:
-            whole = restore_vocabulary(whole, load_encoder(self.begin.vocabulary))
-        whole = cut_positions(whole, MAX_LENGTH)
         if whole.dim != self.guide.dim:
             raise InputError(
                 f"`start` must have the teacher's dimension, {self.guide.dim}. "
@@ -653,6 +664,8 @@ class _Job:
 
     def _bytes(self, encoder: Any, result: Encoder, size: int) -> int | None:
         """Return the bytes of an encoder's file; `size` are those of the result's."""
+        if encoder is self.guide and self.begin.teacher is None:
+            encoder = self.whole
         if not isinstance(encoder, Encoder):
             files = files_of(self.teacher.get("source"))
             return sum(path.stat().st_size for path in files) or None
@@ -679,7 +692,9 @@ class _Job:
                 SCHEME,
                 languages=self.languages,
                 sentences=texts,
-                teacher_license=teacher_licence(self.teacher.get("source")),
+                teacher_license=teacher_licence(
+                    self.teacher.get("source", self.begin.source)
+                ),
                 scores=scores,
             )
         return folder

@@ -37,7 +37,8 @@ class Start(NamedTuple):
     Attributes:
         source: What `load_encoder` opens; "pairs" for the ridge baseline.
         vocabulary: An encoder whose tokens it also gets, or None.
-        teacher: What `load_teacher` opens, if no other teacher is asked for.
+        teacher: What `load_teacher` opens; None for the start as it is before it is cut
+            to size.
         table: Whether it is a token embedding table, without transformer layers.
         reason: Why it was chosen, for people.
     """
@@ -88,16 +89,14 @@ def default_start(
         default = teacher in (None, "default")
         start = TABLE if default and is_installed(TABLE) and not max_mb else PAIRS
         return Start(start, None, teacher or "default", True, why_table)
-    if BACKBONE not in there:
-        return Start(SMALL, None, SMALL, False, f"{SMALL} knows these languages")
+    if BACKBONE not in there or (SMALL in there and not other):
+        return Start(SMALL, None, teacher, False, f"{SMALL} knows these languages")
     if SMALL not in there:
-        return Start(BACKBONE, None, BACKBONE, False, f"{BACKBONE} is installed")
-    if not other:
-        return Start(SMALL, None, BACKBONE, False, f"{SMALL} knows these languages")
+        return Start(BACKBONE, None, teacher, False, f"{BACKBONE} is installed")
     reason = f"layers of {SMALL}, tokens of {BACKBONE} for {', '.join(other)}"
     if unknown := sorted(set(other) - set(BACKBONE_LANGUAGES)):
         reason += f"; neither was trained on {', '.join(unknown)}"
-    return Start(SMALL, BACKBONE, BACKBONE, False, reason)
+    return Start(SMALL, BACKBONE, teacher, False, reason)
 
 
 def named_start(source: Any, teacher: Any = None) -> Start:
@@ -116,8 +115,7 @@ def named_start(source: Any, teacher: Any = None) -> Start:
     check_source(source, "start")
     if _is_table(source):
         return Start(source, None, teacher or "default", True, asked)
-    own = BACKBONE if source == SMALL and BACKBONE in backbones() else source
-    return Start(source, None, teacher or own, False, asked)
+    return Start(source, None, teacher, False, asked)
 
 
 def _is_table(source: Any) -> bool:

@@ -77,9 +77,8 @@ def redrawn_network(num_layers=1):
 
 
 def compile_with_sgd(stage):
-    """Without a graph of TensorFlow, which takes seconds: test_stages.py runs those."""
-    eagerly = keras.backend.backend() == "tensorflow"
-    stage.compile(keras.optimizers.SGD(1.0), run_eagerly=eagerly)
+    """Run op by op: test_stages.py and test_jax_path.py compile whole steps."""
+    stage.compile(keras.optimizers.SGD(1.0), run_eagerly=True)
 
 
 def values(model):

@@ -148,7 +148,7 @@ def test_a_package_is_whole_without_the_library(name, tmp_path):
         pytest.skip("has no encoder yet")
     assert (folder / "light.py").read_bytes() == Path(light.__file__).read_bytes()
     shutil.copytree(folder, tmp_path / module)
-    texts = made_texts(100)
+    texts = made_texts(20)
     np.save(tmp_path / "texts.npy", texts)
     code = (
         "sys.path[:] = ['.', *(p for p in sys.path if p and 'msd' not in p)]\n"

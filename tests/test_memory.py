@@ -15,7 +15,8 @@ ROWS = [(float(i % 2), f"one {i}", f"two {i}") for i in range(8)]
 
 
 def taught(tokenizer, folder):
-    encoder, store = tiny_encoder(tokenizer), GuideStore(HashGuide(16), folder)
+    encoder = tiny_encoder(tokenizer, num_layers=1)
+    store = GuideStore(HashGuide(16), folder)
     pairs = Pairs.from_list(triples({"de": 16}))
     dataset = PairBatches(pairs, encoder, {"teacher": (store, "source")}, 8, epochs=1)
     stage = TeachAssistant(encoder)
@@ -25,7 +26,7 @@ def taught(tokenizer, folder):
 
 
 def regressed(tokenizer, folder):
-    encoder = tiny_encoder(tokenizer)
+    encoder = tiny_encoder(tokenizer, num_layers=0)
     stage = RegressSimilarity(encoder)
     stage.compile(keras.optimizers.SGD(1e-3))
     dataset = ScoredBatches(ROWS, encoder, batch_size=4)

@@ -16,7 +16,8 @@ from keras_msd.training.resume import stage_variables
 def work(tmp_path, tokenizer):
     pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder(tokenizer)
     guides = {"teacher": (msd.data.GuideStore(encoder, tmp_path), "source")}
-    stage = msd.stages.TeachAssistant(msd.testing.tiny_encoder(tokenizer))
+    student = msd.testing.tiny_encoder(tokenizer, num_layers=0)
+    stage = msd.stages.TeachAssistant(student)
     stage.compile(msd.training.make_optimizer(learning_rate=1e-2, steps=9))
 
     def batches():
@@ -43,7 +44,7 @@ def test_a_stage_stays_as_it_was(work):
     assert found.pop("compilations") == 0  # no XLA on a processor
     assert set(found) == {"compile", "data_wait", "update"}
     assert min(found.values()) > 0
-    assert len(before) > 20
+    assert len(before) > 10
     for old, new in zip(before, values(stage), strict=True):
         np.testing.assert_array_equal(old, new)
 

@@ -18,8 +18,11 @@ from keras_msd.teachers import JointTeacher
 from keras_msd.testing import tiny_encoder
 from keras_msd.training import optimizer
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
 SHAPE = {"num_layers": 4, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
 STUDENTS_STAGES = "align_embedding", "teach_student", "contrastive_learning"
+NO_STEPS = {f"stages.{name}.skip": True for name in STUDENTS_STAGES}
+NO_STEPS |= {"stages.teach_assistant.skip": True, "evaluate.artefacts": False}
 SIMILARITIES = {
     "loss": "multilingual_contrastive",
     "goals": "teacher",
@@ -55,6 +58,7 @@ def finished(place):
 
     changes = settings(place) | {
         "assistant.trim.pieces": 60,
+        "evaluate.artefacts": False,
         "starts.closed_form": False,
         "stages.teach_assistant.frozen": ["embedding"],
         "stages.teach_assistant.weights": {"source_mse": 8.0, "target_mse": 8.0},
@@ -223,7 +227,7 @@ def test_a_large_ridge_is_refused_or_left_out(place, tmp_path, monkeypatch, caps
     with pytest.raises(InputError, match="takes at most 39 pieces.*Received: 40"):
         start(place, tmp_path / "run", begin)
     assert not (tmp_path / "run").exists()
-    done = start(place, tmp_path / "run", {"evaluate.artefacts": False})
+    done = start(place, tmp_path / "run", NO_STEPS)
     assert not [row for row in done["rows"] if row["kind"] == "closed_form"]
     assert not (tmp_path / "run/stages/ridge").exists()
     assert "No closed forms: ridge regression takes" in capsys.readouterr().err
@@ -239,12 +243,13 @@ def with_guides(place):
     """Return the changes that give stage 1 a second teacher, made of two encoders."""
     for name, seed in (("one", 1), ("two", 2)):
         keras.utils.set_random_seed(seed)
-        tiny_encoder(**SHAPE).save(place / name)
+        tiny_encoder(num_layers=0).save(place / name)
     goals = {"goals": ["both", "both_target"]}
     return settings(place) | {
         "guides.both.sources": [str(place / "one"), str(place / "two")],
         "guides.both.weights": [1.0, 2.0],
         "guides.both.center": 9,
+        "assistant.num_layers": 1,
         "guides.both.multilingual": True,
         "student.kind": "none",
         "starts.closed_form": False,

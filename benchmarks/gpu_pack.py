@@ -14,7 +14,7 @@ ROOT = HERE.parent
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "keras_msd", "recipes", "export")
 SCRIPTS = ("gpu.sh", "gpu_run.py", "operations.py")
 # What a run imports under JAX, beside what JAX itself brings. TensorFlow, matplotlib,
-# h5py, typer and polib are declared and not imported.
+# h5py and typer are declared and not imported.
 PACKAGES = (
     *("absl-py", "annotated-types", "filelock", "keras", "keras-hub", "optree"),
     *(

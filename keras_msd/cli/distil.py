@@ -65,7 +65,7 @@ def distil(
             than this many points.
         no_guard: Allow any loss on general text.
         teacher: Whose vectors are learnt: default (all-MiniLM-L6-v2), a folder,
-            hf://org/name, ... Default: that of the start.
+            hf://org/name, ... Default: the start before it is cut to size.
         multilingual: Your teacher reads other languages than English.
         updates: Training steps, in place of --minutes.
         batch_size: Pairs in a batch.

@@ -3,7 +3,8 @@
 For each language and size, `keras-msd distil` is given no pairs (the sentences of 1,500
 pairs as texts), or some, and its file is scored on Tatoeba's retrieval set and on the
 development pairs, neither of which it saw: P@1, mean of both directions. Beside it the
-same scores of e5-small and of the start before it is cut. What is in the result is not made again.
+same scores of e5-small and of the start before it is cut. What is in the result is not
+made again.
 
     python benchmarks/distil.py --data DATA --sizes 12 16 24 --pairs 0 1500 --minutes 10
 

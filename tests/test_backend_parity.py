@@ -31,6 +31,7 @@ from keras_msd.stages import (
     AlignEmbedding,
     ClassifyInference,
     ContrastiveLearning,
+    LossTerm,
     TeachAssistant,
     TeachStudent,
     TeachThinDeep,
@@ -50,18 +51,24 @@ def drawn(stage):
 
 
 STAGES = {
-    "teach_assistant": TeachAssistant,
-    "align_embedding": AlignEmbedding,
-    "teach_student": TeachStudent,
     "contrastive_learning": lambda model: ContrastiveLearning(model, kd_weight=3),
     "chunked": lambda model: ContrastiveLearning(model, kd_weight=3, chunk_size=4),
     "teach_thin_deep": thin_deep,
     "classify_inference": lambda model: drawn(ClassifyInference(model)),
 }
-BODILESS = {"per_token": lambda model: AlignEmbedding(model, per_token=True)}
-BODILESS |= {
-    target: lambda model, target=target: ContrastiveLearning(model, target)
+# Without a body, which the other stages have; one stage has a term for each target.
+TARGETS = [
+    LossTerm(target, MultilingualContrastive(target), "teacher", grouped=True)
     for target in get_args(Target)[1:]
+]
+BODILESS = {
+    "teach_assistant": TeachAssistant,
+    "align_embedding": AlignEmbedding,
+    "teach_student": TeachStudent,
+    "per_token": lambda model: AlignEmbedding(model, per_token=True),
+    "targets": lambda model: ContrastiveLearning(
+        model, contrastive=None, losses=TARGETS
+    ),
 }
 FULL = {"bottleneck_dim": 4, "normalize": True}
 
@@ -173,7 +180,7 @@ def test_both_backends_ran(both):
     assert keras.backend.backend() == "tensorflow"
     assert str(there.pop("backend")) == "jax"
     assert here.keys() == there.keys()
-    assert sum(name.startswith("loss/") for name in here) == 14 + 2 + 4 * 3 + 7 * 4
+    assert sum(name.startswith("loss/") for name in here) == 14 + 2 + 4 * 3 + 3 * 4 + 7
 
 
 def test_losses_and_terms_agree(both):

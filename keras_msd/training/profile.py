@@ -36,7 +36,8 @@ def profile_updates(
         InputError: `updates` is below 1, or there are fewer batches.
 
     Example:
-        >>> pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder()
+        >>> pairs = msd.testing.tiny_pairs()
+        >>> encoder = msd.testing.tiny_encoder(num_layers=0)
         >>> guides = {"teacher": (msd.data.GuideStore(encoder, "vectors"), "source")}
         >>> batches = msd.data.PairBatches(pairs, encoder, guides, batch_size=2)
         >>> stage = msd.stages.TeachAssistant(encoder)

@@ -81,7 +81,8 @@ def fit(
             weight is not finite when it is saved.
 
     Example:
-        >>> pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder()
+        >>> pairs = msd.testing.tiny_pairs()
+        >>> encoder = msd.testing.tiny_encoder(num_layers=0)
         >>> guides = {"teacher": (msd.data.GuideStore(encoder, "vectors"), "source")}
         >>> batches = msd.data.PairBatches(pairs, encoder, guides, 4, epochs=1)
         >>> stage = msd.stages.TeachAssistant(encoder)

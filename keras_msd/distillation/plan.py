@@ -178,9 +178,9 @@ class Plan:
         if self.coverage is not None:
             lost = 100 * (1 - self.coverage)
             yield (
-                f"Expected loss: it lacks {lost:.1f} % of the tokens of such texts, about "
+                f"Expected loss: {lost:.1f} % of the tokens of such texts, about "
                 f"{LOSS * lost:.1f} points of P@1 on short sentences before training"
-                + ", and layers lose heads and neurons"
+                + ", and heads and neurons"
                 * self.pruned
             )
         if self.num_layers:

@@ -153,7 +153,7 @@ LAYERS = {
     ],
 )
 def test_a_package_of_an_own_encoder(tokenizer, name, quantize, tmp_path):
-    fields = {"num_layers": 2, "repeats": 2} | LAYERS[name]
+    fields = {"num_layers": 1, "repeats": 2} | LAYERS[name]
     encoder = random_encoder(tokenizer, **fields)
     encoder.save(tmp_path / "trained")
     options = ["--module", "my_encoder", "--out", str(tmp_path / "my_package")]
@@ -161,7 +161,7 @@ def test_a_package_of_an_own_encoder(tokenizer, name, quantize, tmp_path):
     folder = TOOL["main"]([str(tmp_path / "trained"), *options])
     assert folder == tmp_path / "my_package" / "my_encoder" / "encoder"
     assert not (folder.parent / "network.onnx").stat().st_size > 50_000  # no weights
-    texts = made_texts(90) + ["a " * 200]
+    texts = made_texts(30) + ["a " * 200]
     small, whole = light.LightEncoder(folder, threads=1), load_encoder(folder)
     expected = whole.encode(texts)
     np.testing.assert_allclose(small.encode(texts), expected, atol=2e-5)

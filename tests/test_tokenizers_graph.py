@@ -14,7 +14,7 @@ from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, train_uni
 tf = pytest.importorskip("tensorflow")
 from keras_msd.tokenizers.graph import GraphTokenizer  # noqa: E402
 
-TEXTS = made_texts(1000) + CORPUS
+TEXTS = made_texts(400) + CORPUS
 # The two operations come from their files: `import tensorflow_text` imports Keras.
 READER = """
 import importlib.util, json, pathlib, sys

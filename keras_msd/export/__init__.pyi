@@ -16,6 +16,6 @@ from keras_msd.export.formats import (
 from keras_msd.export.formats import (
     quantizations as quantizations,
 )
-from keras_msd.export.huggingface import push_to_hub as push_to_hub
 from keras_msd.export.proof import THRESHOLDS as THRESHOLDS
 from keras_msd.export.proof import ExportError as ExportError
+from keras_msd.export.push import push_to_hub as push_to_hub

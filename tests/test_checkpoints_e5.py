@@ -160,7 +160,7 @@ def test_another_file_than_the_pinned_one_is_refused(monkeypatch, tmp_path):
     (tmp_path / "some_package" / "w.bin").write_bytes(b"abc")
     monkeypatch.syspath_prepend(tmp_path)
     right = hashlib.sha256(b"abc").hexdigest()
-    file = PackagedFile("some-package", "1.0", "some_package", "w.bin", right)
+    file = PackagedFile("some-package", "1.0", "some_package", "w.bin", right, "MIT")
     monkeypatch.setitem(FILES, "some", (file,))
     assert backbone_files("some") == [tmp_path / "some_package" / "w.bin"]
     monkeypatch.setitem(FILES, "some", (file._replace(sha256="0" * 64),))

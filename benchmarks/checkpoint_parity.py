@@ -174,7 +174,11 @@ def peer(place: Path) -> None:
 def main() -> None:
     """Print the largest difference of each folder, relative where above 1."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--peer-python", help="Python with sentence-transformers")
+    parser.add_argument(
+        "--peer-python",
+        default=sys.executable,
+        help="Python with sentence-transformers, this one by default",
+    )
     parser.add_argument("--json", action="store_true", help=f"write {RESULT.name}")
     parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -148,6 +148,8 @@ def main() -> None:
     parser.add_argument("--pivot", type=Path, help="the corpora of a recipe")
     parser.add_argument("--work", type=Path, default=Path("distil-work"))
     given = parser.parse_args()
+    if not (given.data or given.pivot):
+        parser.error("give --data or --pivot")
     result = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
     if given.pivot:
         given.languages = ["-".join(PIVOT)]

@@ -61,34 +61,6 @@ def no_op_determinism():
         config.disable_op_determinism()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def encoders_without_graphs(request):
-    """Let encoders run op by op: tracing takes longer than most tests' few texts.
-
-    Where a file is marked with `graphs` they run as a user's do, and in all commands.
-    """
-    if request.node.get_closest_marker("graphs"):
-        yield
-        return
-    from keras_msd.models import encoder
-    from keras_msd.processes import begin
-    from keras_msd.teachers import guides
-
-    def forward_pass(model):
-        begin("tensorflow")
-
-        def forward(batch):
-            begin("tensorflow")
-            return model(dict(batch), training=False).numpy()
-
-        return forward
-
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (encoder, guides):
-            patch.setattr(module, "forward_pass", forward_pass)
-        yield
-
-
 @pytest.fixture(scope="module")
 def no_graphs():
     """Let TensorFlow run line by line, as tracing takes most of a short run's time.

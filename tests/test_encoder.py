@@ -10,7 +10,6 @@ from keras_msd.models.encoder import new_encoder
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
-pytestmark = pytest.mark.graphs
 TEXTS = ["the cat", "", "a dog runs in the park", "la casa " * 40, "é ü", "the cat"]
 
 

@@ -10,6 +10,7 @@ import pytest
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.export import export, load_artefact, read_card
+from keras_msd.export.card import add_scores
 from keras_msd.testing import tiny_encoder
 
 ROWS = [(1.0, "one", "two"), (0.0, "cat", "dog")]
@@ -26,7 +27,7 @@ def artefact(encoder, tmp_path, plain_format):
     path = encoder.export(
         tmp_path / "art", "plain", "int8",
         languages=["en", "de", "en"], license="MIT | X11", teacher_license="Apache-2.0",
-        sentences=["one", "cat"], sts=ROWS, scores={"P@1 x 100, mine": 97.5},
+        sentences=["one", "cat"], sts=ROWS,
     )  # fmt: skip
     plain_exporter.loaded.clear()
     return path
@@ -72,7 +73,6 @@ def test_card_for_people(encoder, artefact):
         "de, en", f"{encoder.num_parameters:,}", "run('FOLDER')", "plain 1.0",
         "licence of this artefact | MIT \\| X11", "trained on | not stated",
         "| smallest cosine | 1.000000 | 0.99 |", "given rows", "32 tokens",
-        "| P@1 x 100, mine | 97.5 |",
     )  # fmt: skip
     for part in shown:
         assert part in text, part
@@ -81,11 +81,20 @@ def test_card_for_people(encoder, artefact):
             assert line.endswith("|") and line.count("|") - line.count("\\|") in (3, 4)
 
 
+def test_scores_are_added_to_both_cards(artefact):
+    before = read_card(artefact)
+    for _ in range(2):  # as a resumed run does
+        add_scores(artefact, plain_exporter.FORMAT, {"P@1 x 100, mine": 97.5})
+    assert read_card(artefact) == before | {"scores": {"P@1 x 100, mine": 97.5}}
+    text = (artefact / "README.md").read_text(encoding="utf-8")
+    assert "| P@1 x 100, mine | 97.5 |" in text and "**Plain words.**" in text
+
+
 def test_the_same_encoder_gives_the_same_cards(encoder, artefact, tmp_path):
     again = encoder.export(
         tmp_path / "again", "plain", "int8",
         languages=["de", "en"], license="MIT | X11", teacher_license="Apache-2.0",
-        sentences=["one", "cat"], sts=ROWS, scores={"P@1 x 100, mine": 97.5},
+        sentences=["one", "cat"], sts=ROWS,
     )  # fmt: skip
     for name in ("card.json", "README.md"):
         assert (again / name).read_bytes() == (artefact / name).read_bytes()

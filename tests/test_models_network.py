@@ -16,8 +16,6 @@ from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import build_model, use_xla, weight_shapes
 from keras_msd.testing import tiny_encoder
 
-pytestmark = pytest.mark.graphs
-
 
 @pytest.fixture
 def accelerator(monkeypatch):

@@ -24,8 +24,6 @@ from keras_msd.recipes.resources import Run, corpus_of
 from keras_msd.testing import tiny_encoder
 from keras_msd.training import resume
 
-pytestmark = pytest.mark.graphs
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):

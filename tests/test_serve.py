@@ -20,7 +20,6 @@ from keras_msd.export import load_artefact
 from keras_msd.serve import Batcher, make_app
 from keras_msd.testing import tiny_encoder
 
-pytestmark = pytest.mark.graphs
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
 TEXTS = ["The cat sleeps.", "Die Katze schläft auf dem Stuhl.", "猫。"]
 

@@ -24,7 +24,7 @@ CLIPPING = {"clipped": 0.5, "unclipped": None}
 
 def changes(clip_norm, chunk_size=None):
     """Return by how much 20 updates changed each variable."""
-    model = redrawn_network(num_layers=0)
+    model = redrawn_network()
     stage = ContrastiveLearning(model, chunk_size=chunk_size)
     stage.compile(make_optimizer(RATE, steps=UPDATES, clip_norm=clip_norm))
     before = values(model)
@@ -62,10 +62,12 @@ def test_twenty_updates_change_every_variable_as_under_jax(
 ):
     """Of several replicas: test_stages_mirrored.py."""
     made = changes(CLIPPING[clipping], chunk_size)
-    assert len(made) == 6
+    assert len(made) == 24
     for path, change in made.items():
         wanted = under_jax[f"{clipping}/{path}"]
         largest = np.abs(wanted).max()
+        if path.endswith("key/bias"):
+            continue  # softmax ignores what all keys share: Adam scales its rounding
         assert largest > 1e-3, path
         worst = np.abs(change - wanted).max()
         assert worst <= 1e-5 * largest, (path, worst / largest)

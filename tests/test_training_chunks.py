@@ -104,7 +104,7 @@ def whole():
 
 @pytest.mark.parametrize(
     ("make", "chunk_size"),
-    [(thin_deep, 1), (thin_deep, 4), (thin_deep, 50), (ContrastiveLearning, 4)],
+    [(ams, 1), (ams, 4), (thin_deep, 4), (ContrastiveLearning, 4), (thin_deep, 50)],
 )
 def test_gradients_are_those_of_the_whole_batch(whole, make, chunk_size):
     if make not in whole:
@@ -128,7 +128,7 @@ def test_no_more_rows_than_a_chunk_pass_at_a_time(monkeypatch):
         return both_sides(self, x, training)
 
     monkeypatch.setattr(Stage, "both_sides", watched)
-    gradients(ams, 4, num_layers=0)
+    gradients(ams, 4)
     assert seen == [4] * 6  # two chunks in each pass of the step and in `evaluate`
 
 
@@ -167,14 +167,15 @@ def test_the_second_pass_draws_the_dropout_of_the_first():
 def test_mixed_precision(policy):
     keras.config.set_dtype_policy(policy)
     try:
-        whole, parts = (gradients(ams, size, num_layers=0) for size in (None, 4))
-        stage = ams(network(num_layers=0), chunk_size=4)
+        whole, parts = gradients(ams, None), gradients(ams, 4)
+        stage = ams(network(), chunk_size=4)
     finally:
         keras.config.set_dtype_policy("float32")
     # Words in several chunks are added up in float32 instead of half precision.
     for path, value in whole[2].items():
-        assert np.abs(parts[2][path] - value).max() <= 0.05 * np.abs(value).max()
-    optimizer = keras.optimizers.SGD(1e-4)
+        if not path.endswith("key/bias"):
+            assert np.abs(parts[2][path] - value).max() <= 0.05 * np.abs(value).max()
+    optimizer = keras.optimizers.SGD(1e-3)
     if policy == "mixed_float16":  # at the default scale the first steps overflow
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=16)
     stage.compile(optimizer, run_eagerly=True)

@@ -46,7 +46,9 @@ from keras_msd.distillation.split import SETTINGS, check_new, open_pairs, split
 from keras_msd.distillation.tokens import expected_counts
 from keras_msd.evaluate.splits import CHOOSE, REPORT
 from keras_msd.evaluate.translations import read_held_out
-from keras_msd.export.artefact import export
+from keras_msd.export.artefact import export, load_artefact
+from keras_msd.export.card import add_scores
+from keras_msd.export.formats import FORMATS
 from keras_msd.io.files import atomic_path, digest, read_json, remove, write_json
 from keras_msd.load import load_encoder, load_teacher
 from keras_msd.models.encoder import Encoder, load_saved
@@ -631,15 +633,16 @@ class _Job:
                     self.out / ROUNDED / kept, temporary, dirs_exist_ok=True
                 )
         result = load_saved(self.out / ENCODER)
-        scored: dict[str, Any] = {NAMES[kept]: result}
+        file = self._exported(result)
+        card = read_json(file / "card.json")
+        scored: dict[str, Any] = {NAMES[kept]: load_artefact(file)}
         scored |= {NAMES[name]: it for name, it in encoders.items() if name != kept}
         if not self.begin.table:
             scored[f"teacher, {self.guide.name}"] = self.guide
         rows, pairs = [], sum(count[REPORT] for count in counts.values())
         if self.held:
             rows = verdict.report(scored, self.held, self.languages)
-        file = self._exported(result, verdict.for_card(rows, pairs))
-        card = read_json(file / "card.json")
+            add_scores(file, FORMATS[FORMAT], verdict.for_card(rows[0], pairs))
         for row in rows:
             row["bytes"] = self._bytes(scored[row["name"]], result, card["bytes"])
         said = verdict.words(rows, pairs) if rows else [NO_PAIRS]
@@ -664,13 +667,22 @@ class _Job:
 
     def _bytes(self, encoder: Any, result: Encoder, size: int) -> int | None:
         """Return the bytes of an encoder's file; `size` are those of the result's."""
-        if encoder is self.guide and self.begin.teacher is None:
-            encoder = self.whole
-        if not isinstance(encoder, Encoder):
+        if encoder is self.guide:
+            if self.whole is not None and self.begin.teacher is None:
+                return encoder_bytes(self.whole)
             files = files_of(self.teacher.get("source"))
             return sum(path.stat().st_size for path in files) or None
+        if not isinstance(encoder, Encoder):  # the file
+            return size
         expected = encoder_bytes(encoder)
         return size if expected == encoder_bytes(result) else expected
+
+    def _licence(self) -> str | None:
+        """Return the licence of the teacher, which may be the start."""
+        if self.begin.teacher is None:
+            return teacher_licence(str(self.begin.source))
+        named = self.teacher.get("source")
+        return teacher_licence(named) if named else None
 
     def _rounded(self, name: str, place: Path) -> Encoder:
         """Return an encoder with the weights that its file will have."""
@@ -679,7 +691,7 @@ class _Job:
             load_saved(place).save(folder, quantize=SCHEME)
         return load_saved(folder)
 
-    def _exported(self, encoder: Encoder, scores: Mapping[str, float]) -> Path:
+    def _exported(self, encoder: Encoder) -> Path:
         """Export the result, and return the artefact's folder."""
         folder = self.out / FORMAT
         if not (folder / "card.json").is_file():
@@ -692,9 +704,6 @@ class _Job:
                 SCHEME,
                 languages=self.languages,
                 sentences=texts,
-                teacher_license=teacher_licence(
-                    self.teacher.get("source", self.begin.source)
-                ),
-                scores=scores,
+                teacher_license=self._licence(),
             )
         return folder

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.checkpoints.packaged import (
-    FILES,
     backbone_files,
     backbone_is_installed,
     is_installed,
@@ -22,8 +21,8 @@ PAIRS, TABLE, SMALL, BACKBONE = "pairs", "tiny12", "small12", "e5-small"
 LAYERS_MB = 8.0  # below this, no transformer layers fit beside a vocabulary
 DEFAULT_MB = 16.0
 
-# Points of P@1 on Tatoeba that each percent of the tokens costs which the vocabulary
-# lacks, before training: benchmarks/results/distil.json, 16 MB, mean of six languages.
+# Points of P@1 on Tatoeba lost for each percent of the texts' tokens that are cut,
+# before training: benchmarks/results/distil.json, 16 MB, mean of six languages.
 LOSS = 1.2
 
 # The languages of XLM-R, whose tokenizer and initial weights e5-small has.
@@ -57,7 +56,7 @@ class Start(NamedTuple):
 def backbones() -> list[str]:
     """Return the names of the installed encoders that have transformer layers."""
     found = [SMALL] if is_installed(SMALL) else []
-    return [*found, *(name for name in FILES if backbone_is_installed(name))]
+    return [*found, BACKBONE] if backbone_is_installed(BACKBONE) else found
 
 
 def default_start(
@@ -77,18 +76,18 @@ def default_start(
     there = backbones()
     known = set(known_languages(SMALL))
     other = sorted(set(languages) - known)
-    why_table = None
+    why_table, small = None, max_mb is not None and max_mb < LAYERS_MB
     if teacher is not None and teacher not in there:
         why_table = "the teacher is not a backbone"
     elif not there:
         why_table = "no backbone is installed"
-    elif max_mb is not None and max_mb < LAYERS_MB:
+    elif small:
         why_table = f"transformer layers need {LAYERS_MB:g} MB"
     elif BACKBONE not in there and other:
         why_table = f"{SMALL} does not know {', '.join(other)}, and {BACKBONE}, which "
         why_table += "may, is not installed"
     if why_table:
-        if teacher is None and BACKBONE not in there and not default_is_installed():
+        if teacher is None and not small and not default_is_installed():
             backbone_files(BACKBONE)  # raises an error that says how to install it
         default = teacher in (None, "default")
         start = TABLE if default and is_installed(TABLE) and not max_mb else PAIRS

@@ -13,7 +13,7 @@ from keras_msd.export.portable import READER, describe
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import WORD, weight_shapes
-from keras_msd.quantize.schemes import BITS, INT4_GROUP, kernel_bits
+from keras_msd.quantize.schemes import INT4_GROUP, kernel_bits
 from keras_msd.tokenizers.base import Tokenizer
 
 SCHEME = "int4"
@@ -36,7 +36,8 @@ def file_bytes(config: EncoderConfig, description: int) -> int:
         config: The encoder.
         description: Bytes of the description of its tokenizer.
     """
-    total = GRAPH_BYTES + LAYER_BYTES * config.num_layers + description
+    total = GRAPH_BYTES + LAYER_BYTES * config.num_layers * config.repeats
+    total += description
     total += (loaders_folder() / READER).stat().st_size
     for path, shape in weight_shapes(config).items():
         count, inputs = int(np.prod(shape)), shape[0]
@@ -45,7 +46,7 @@ def file_bytes(config: EncoderConfig, description: int) -> int:
         elif path.endswith("attention_output/kernel"):
             inputs *= shape[1]
         if path == WORD or path.endswith(("kernel", "projection")):
-            total += count * kernel_bits(SCHEME, inputs) // BITS["int8"]
+            total += count * kernel_bits(SCHEME, inputs) // 8
             total += SCALE_BYTES * count // min(inputs, INT4_GROUP)
         else:
             total += FLOAT_BYTES * count

@@ -125,15 +125,18 @@ def general_scores(
     return found
 
 
-def for_card(rows: Sequence[Mapping[str, Any]], pairs: int) -> dict[str, float]:
-    """Return the result's scores with names for a card; arguments as of `words`."""
-    if not rows:
-        return {}
+def for_card(row: Mapping[str, Any], pairs: int) -> dict[str, float]:
+    """Return the scores of one row of `report`, with names for a card.
+
+    Args:
+        row: The row.
+        pairs: Number of held-out pairs that it is scored on.
+    """
     general = {
         "similarity": "Spearman x 100 with all-MiniLM-L6-v2, general sentences",
         "translations": "P@1 x 100, translations of general sentences",
     }
-    row, of = rows[0], f"{pairs} held-out pairs"
+    of = f"{pairs} held-out pairs"
     scores = {f"P@1 x 100, {of}": row["precision"], f"MRR x 100, {of}": row["mrr"]}
     return scores | {general[name]: score for name, score in row["general"].items()}
 
@@ -152,10 +155,11 @@ def words(rows: Sequence[Mapping[str, Any]], pairs: int) -> list[str]:
     )
     low, high = first["interval"]
     if first["precision"] == 100:
-        # Drawn again, only hits are hits: the bound is that of Clopper and Pearson.
+        # A bootstrap of hits alone has no width; this is Clopper and Pearson's bound.
         wrong = 100 * (1 - 0.05 ** (1 / pairs))
         said = [
-            f"{found}. Of more such pairs, up to {wrong:.1f} % may be wrong (95 %)."
+            f"{found}. With so few pairs, up to {wrong:.1f} % of further ones could be "
+            "wrong (95 % confidence)."
         ]
     else:
         said = [f"{found} (95 % interval {low:.1f} to {high:.1f})."]

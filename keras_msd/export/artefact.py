@@ -39,7 +39,6 @@ def export(
     teacher_license: str | None = None,
     data_license: str | None = None,
     threshold: Mapping[str, Any] | None = None,
-    scores: Mapping[str, float] | None = None,
     sentences: Sequence[str] | None = None,
     sts: "Rows | None" = None,
     sts_name: str | None = None,
@@ -66,8 +65,6 @@ def export(
         data_license: Licence of the training sentences, for the card.
         threshold: Result of `evaluate.calibrate_threshold` for the encoder, for the
             card and for searches with the artefact.
-        scores: What the encoder reached, for the card: each name says on what it was
-            measured, such as "P@1 x 100, Tatoeba, de".
         sentences: Sentences to compare; default about 200 in many languages.
         sts: Graded rows `(gold, sentence 1, sentence 2)`, or row-aligned rows by
             language code, including English; default example sentences.
@@ -140,7 +137,6 @@ def export(
             teacher_license=teacher_license,
             data_license=data_license,
             **({"threshold": given} if given else {}),
-            **({"scores": dict(scores)} if scores else {}),
             **usage,
             parity=prove(
                 encoder, artefact, record, quantize, limits, sentences, sts, sts_name

@@ -98,12 +98,27 @@ def write_card(
         "files": files,
         "bytes": sum(size["bytes"] for size in files.values()),
     } | facts
+    _write(folder, record, card)
+    return card
+
+
+def add_scores(folder: Path, record: Format, scores: Mapping[str, float]) -> None:
+    """Add what an artefact reached to its card, such as `{"P@1 x 100, mine": 97.5}`.
+
+    Args:
+        folder: The artefact.
+        record: Its format.
+        scores: Scores of the artefact; each name says on what it was measured.
+    """
+    _write(folder, record, read_card(folder) | {"scores": dict(scores)})
+
+
+def _write(folder: Path, record: Format, card: dict[str, Any]) -> None:
     write_json(folder / CARD, card)
     head = "".join(f"{line}\n" for line in record.header(card)) if record.header else ""
     with atomic_path(folder / TEXT) as temporary:
         text = head + "\n\n".join(_blocks(card)) + "\n"
         temporary.write_text(text, encoding="utf-8")
-    return card
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:

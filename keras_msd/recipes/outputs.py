@@ -100,10 +100,8 @@ def export(run: Run, folder: Path, step: str) -> dict[str, Any]:
     return {"path": where, "threshold": threshold, ELSEWHERE: [where]}
 
 
-def teacher_licence(source: str | None) -> str | None:
+def teacher_licence(source: str) -> str | None:
     """Return a teacher's licence: known of a package, or stated in a README.md."""
-    if source is None:
-        return None
     if is_packaged(source, FILES):
         return FILES[source][0].license
     if is_packaged(source):

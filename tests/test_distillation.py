@@ -372,6 +372,8 @@ def test_heads_and_neurons_go_where_tokens_would_be_too_few():
         own = config.model_copy(update=shape.pruned | rows)
         text = 300_000 + described.tokens[shape.kept].sum()
         assert limit - 300 < size.file_bytes(own, text) <= limit
+        widths = size.WIDTH_LOSS[own.intermediate_dim / 1536]
+        assert shape.loss == pytest.approx(120 * (1 - share) + widths)
     assert len(size.shape_of(*given, 24e6, 5000).kept) == 5000
     with pytest.raises(InputError, match="too small"):
         size.shape_of(*given, 3e6)

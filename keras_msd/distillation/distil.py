@@ -38,6 +38,7 @@ from keras_msd.distillation.recipe import GENERAL, recipe_of
 from keras_msd.distillation.size import (
     SCHEME,
     Description,
+    Shape,
     encoder_bytes,
     shape_of,
     table_tokens,
@@ -402,11 +403,11 @@ class _Job:
         if (self.out / PLAN).is_file():
             return Plan(**read_json(self.out / PLAN))
         self.say(f"Preparing the start: {self.begin.source}")
-        coverage, pruned = None, False
+        shape = None
         if self.whole is None:
             start = self.made(START, self._table)
         else:
-            start, coverage, pruned = self._layers(self.whole)
+            start, shape = self._layers(self.whole)
         steps, minutes = self._steps(start)
         config = start.config
         plan = Plan(
@@ -418,8 +419,9 @@ class _Job:
             num_layers=config.num_layers,
             num_heads=config.num_heads,
             intermediate_dim=config.intermediate_dim,
-            pruned=pruned,
-            coverage=coverage,
+            pruned=bool(shape and shape.pruned),
+            coverage=shape and shape.coverage,
+            loss=shape and shape.loss,
             expected_bytes=encoder_bytes(start),
             max_mb=self.options["max_mb"],
             steps=steps,
@@ -440,8 +442,8 @@ class _Job:
             if codes:
                 yield pair.target
 
-    def _layers(self, whole: Encoder) -> tuple[Encoder, float, bool]:
-        """Return the start with layers, what its tokens cover, whether it is pruned."""
+    def _layers(self, whole: Encoder) -> tuple[Encoder, Shape]:
+        """Return the start with layers, and its shape."""
         if whole.dim != self.guide.dim:
             raise InputError(
                 f"`start` must have the teacher's dimension, {self.guide.dim}. "
@@ -472,7 +474,7 @@ class _Job:
                 encoder = prune_width(encoder, texts, **kept_parts)
             return encoder
 
-        return self.made(START, make), shape.coverage, bool(shape.pruned)
+        return self.made(START, make), shape
 
     def _table(self) -> Encoder:
         """Return the token embedding table at the start."""

@@ -21,10 +21,6 @@ PAIRS, TABLE, SMALL, BACKBONE = "pairs", "tiny12", "small12", "e5-small"
 LAYERS_MB = 8.0  # below this, no transformer layers fit beside a vocabulary
 DEFAULT_MB = 16.0
 
-# Points of P@1 on Tatoeba lost for each percent of the texts' tokens that are cut,
-# before training: benchmarks/results/distil.json, 16 MB, mean of six languages.
-LOSS = 1.2
-
 # The languages of XLM-R, whose tokenizer and initial weights e5-small has.
 BACKBONE_LANGUAGES = (
     "af am ar as az be bg bn br bs ca cs cy da de el en eo es et eu fa fi fr fy ga gd "
@@ -144,6 +140,7 @@ class Plan:
         pruned: Whether heads or neurons of the start are gone.
         coverage: Share of the tokens of such texts that the vocabulary is expected to
             have.
+        loss: Expected loss before training, in points of P@1 on short sentences.
         expected_bytes: Expected size of the file.
         max_mb: What was asked for, in megabytes.
         steps: Training steps.
@@ -160,6 +157,7 @@ class Plan:
     intermediate_dim: int
     pruned: bool
     coverage: float | None
+    loss: float | None
     expected_bytes: int
     max_mb: float | None
     steps: int
@@ -175,12 +173,10 @@ class Plan:
         yield f"Start: {self.start} ({self.reason}); teacher: {self.teacher}"
         yield f"Vocabulary: {self.tokens:,} tokens"
         if self.coverage is not None:
-            lost = 100 * (1 - self.coverage)
+            lost = f"{100 * (1 - self.coverage):.1f} % of the tokens of such texts"
             yield (
-                f"Expected loss: {lost:.1f} % of the tokens of such texts, about "
-                f"{LOSS * lost:.1f} points of P@1 on short sentences before training"
-                + ", and heads and neurons"
-                * self.pruned
+                f"Expected loss: {lost}{', heads and neurons' * self.pruned}: about "
+                f"{self.loss:.1f} points of P@1 on short sentences before training"
             )
         if self.num_layers:
             yield (

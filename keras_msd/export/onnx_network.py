@@ -13,14 +13,17 @@ from keras_msd.export.onnx_files import OPSET
 from keras_msd.io.files import digest
 from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.models.network import WORD
-from keras_msd.quantize.integers import onnx_kernel, quantize_table
-from keras_msd.quantize.schemes import BITS, Scheme
+from keras_msd.quantize.integers import StoredTable, quantize_table
+from keras_msd.quantize.schemes import BITS, LARGEST, Scheme
 
 OPSETS = {"": OPSET, "ai.onnx.ml": 4, "ai.onnx.contrib": 1, "com.microsoft": 1}
 IR_VERSION = 11  # goes with opset 23
 FLOAT, STRING = TensorProto.FLOAT, TensorProto.STRING
 BOOL, INT32, INT64 = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64
+UINT8 = TensorProto.UINT8
 LAST = np.iinfo(np.int64).max  # the end of an axis
+SMALLEST_SCALE = 1e-30  # of a row of zeros
+ZERO = 128  # what is added to numbers of 8 bits, which have no sign then
 
 
 # An input of a node: a value's name, or a constant: a float is float32, whole numbers
@@ -141,9 +144,6 @@ class Graph:
             ir_version=IR_VERSION,
             opset_imports=[opset for opset in opsets if opset.domain in used],
         )
-
-
-INT8_ARITHMETIC = 4  # MatMulNBits' name for it: it rounds inputs, in blocks as well
 
 
 def append_network(
@@ -273,6 +273,7 @@ class Weights:
 
     def __init__(self, graph: Graph, scheme: Scheme) -> None:
         self.graph, self.scheme = graph, scheme
+        self._rounded: dict[str, tuple[str, str]] = {}
 
     def small(self, array: np.ndarray) -> str:
         """Return a bias, a norm's vector or a position table."""
@@ -292,6 +293,36 @@ class Weights:
             return graph.node("Cast", taken, to=FLOAT)
         stored = quantize_table(table, BITS[kind])
         numbers = graph.node("Gather", graph.constant(stored.values), ids)
+        scales = graph.node("Gather", graph.constant(stored.scales), ids)
+        return self._widen(numbers, scales, stored, (0, 0))
+
+    def product(self, inputs: str, kernel: np.ndarray) -> str:
+        """Return `inputs @ kernel`, with `kernel` float32 `(in, out)`.
+
+        Kernels in 8 or 4 bits are multiplied in 8 bits, as are the inputs: a token's
+        inputs share a scale, and so do the weights of an output. A runtime makes those
+        of 4 bits into 8 once, at loading.
+        """
+        graph, kind = self.graph, self.scheme.blocks
+        if kind not in BITS:
+            stored = graph.weight(kernel, half=kind == "float16")
+            return graph.node("MatMul", inputs, stored)
+        table = quantize_table(kernel.T, BITS[kind])
+        values, scales = graph.constant(table.values), graph.constant(table.scales)
+        weights, weight_scales = self._round(self._widen(values, scales, table, (0,)))
+        numbers, input_scales = self._round(inputs)
+        zero = graph.constant(ZERO, np.uint8)
+        weights = graph.node("Transpose", weights, perm=[1, 0])
+        sums = graph.node("MatMulInteger", numbers, weights, zero, zero)
+        sums = graph.node("Cast", sums, to=FLOAT)
+        weight_scales = graph.node("Transpose", weight_scales, perm=[1, 0])
+        return graph.node("Mul", graph.node("Mul", sums, weight_scales), input_scales)
+
+    def _widen(
+        self, numbers: str, scales: str, stored: StoredTable, axes: tuple[int, ...]
+    ) -> str:
+        """Return what stored numbers stand for, float32 `(*axes, width)`."""
+        graph = self.graph
         if stored.bits == 4:
             four, fifteen = (graph.constant(number, np.uint8) for number in (4, 15))
             first = graph.node("BitwiseAnd", numbers, fifteen)
@@ -303,31 +334,29 @@ class Weights:
         if stored.bits == 4:
             numbers = graph.node("Sub", numbers, 8.0)
         groups = stored.scales.shape[1]
-        scales = graph.node("Gather", graph.constant(stored.scales), ids)
         if stored.scales.dtype != np.float32:
             scales = graph.node("Cast", scales, to=FLOAT)
         if groups == 1:
             return graph.node("Mul", numbers, scales)
-        split = (0, 0, groups, stored.width // groups)
+        split = (*axes, groups, stored.width // groups)
         parts = graph.node("Reshape", numbers, split)
         scaled = graph.node("Mul", parts, graph.node("Unsqueeze", scales, (-1,)))
-        return graph.node("Reshape", scaled, (0, 0, stored.width))
+        return graph.node("Reshape", scaled, (*axes, stored.width))
 
-    def product(self, inputs: str, kernel: np.ndarray) -> str:
-        """Return `inputs @ kernel`, with `kernel` float32 `(in, out)`."""
-        graph, kind = self.graph, self.scheme.blocks
-        if kind not in BITS:
-            stored = graph.weight(kernel, half=kind == "float16")
-            return graph.node("MatMul", inputs, stored)
-        bits = BITS[kind]
-        values, scales = onnx_kernel(kernel, bits)
-        return graph.node(
-            "MatMulNBits",
-            *(inputs, graph.constant(values), graph.constant(scales)),
-            domain="com.microsoft",
-            K=kernel.shape[0],
-            N=kernel.shape[1],
-            bits=bits,
-            block_size=values.shape[2] * 8 // bits,
-            accuracy_level=INT8_ARITHMETIC,
-        )
+    def _round(self, rows: str) -> tuple[str, str]:
+        """Round rows to numbers of 8 bits that stand for themselves times a scale.
+
+        Returns:
+            Numbers plus `ZERO`, uint8 of the same shape, and scales float32 `(..., 1)`.
+        """
+        if rows not in self._rounded:
+            graph = self.graph
+            largest = graph.node(
+                "ReduceMax", graph.node("Abs", rows), (-1,), keepdims=1
+            )
+            scales = graph.node("Div", largest, float(LARGEST[8]))
+            scales = graph.node("Max", scales, SMALLEST_SCALE)
+            numbers = graph.node("Round", graph.node("Div", rows, scales))
+            numbers = graph.node("Add", numbers, float(ZERO))
+            self._rounded[rows] = graph.node("Cast", numbers, to=UINT8), scales
+        return self._rounded[rows]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_msd.quantize.integers import onnx_kernel, quantize_table
+from keras_msd.quantize.integers import quantize_table
 from keras_msd.quantize.schemes import SCHEMES
 
 onnx = pytest.importorskip("onnx")
@@ -38,34 +38,39 @@ def test_rows_are_those_of_the_stored_table(name, width):
     np.testing.assert_allclose(found, expected[ids], rtol=1e-6)
 
 
-def unpacked(values, scales, bits, rows):
-    """Return the kernel that MatMulNBits multiplies by, from its description."""
-    if bits == 4:
-        pairs = np.stack([values % 16, values // 16], axis=-1)
-        values = pairs.reshape(*values.shape[:2], -1)
-    numbers = values.astype(np.float32) - 2 ** (bits - 1)
-    columns = (numbers * scales[:, :, None]).reshape(len(values), -1)
-    return columns[:, :rows].T
+def rounded(rows):
+    """Return rows rounded to 8 bits, by the definition."""
+    scales = np.abs(rows).max(axis=-1, keepdims=True) / 127
+    return np.rint(rows / scales) * scales
 
 
 @pytest.mark.parametrize("name,bits", [("int8", 8), ("int4", 4)])
 @pytest.mark.parametrize("rows", [128, 88, 20, 3])
-def test_products_are_those_of_the_stored_kernel(name, bits, rows):
-    kernel, inputs = normal(rows, 24), normal(5, rows)[::-1].copy()
-    values, scales = onnx_kernel(kernel, bits)
-    stored = unpacked(values, scales, bits, rows)
-    # Half a step of the largest number in a block, or what clipping saves more.
-    step = np.abs(kernel).max() / (2 ** (bits - 1) - 1)
-    assert np.abs(stored - kernel).max() <= (0.51 if bits == 8 else 2.5) * step
-    assert np.sqrt(np.mean((stored - kernel) ** 2)) < 0.3 * step
+def test_products_are_those_of_rounded_inputs_and_kernels(name, bits, rows):
+    kernel, inputs = normal(rows, 24), normal(2, 5, rows)[..., ::-1].copy()
+    inputs[1] *= 1000  # each token has a scale of its own
+    stored = quantize_table(kernel.T, bits).dequantize()
+    expected = rounded(inputs.astype(np.float64)) @ rounded(stored).T
     graph = Graph()
     product = Weights(graph, SCHEMES[name]).product("x", kernel)
-    found = run(graph, product, [5, 24], x=inputs)
-    # Inputs are rounded to 1/127 of their block's largest, too.
-    error = np.abs(found - inputs @ stored)
-    assert error.max() < 0.06 * np.linalg.norm(inputs, axis=1).max()
-    correlation = np.corrcoef(found.ravel(), (inputs @ stored).ravel())[0, 1]
-    assert correlation > 0.9999
+    found = run(graph, product, [2, 5, 24], x=inputs)
+    sizes = np.linalg.norm(inputs, axis=-1, keepdims=True)
+    error = np.abs((found - expected) / sizes)
+    assert np.median(error) < 1e-6
+    assert error.max() < np.abs(kernel).max() / 127  # a number at .5 rounded otherwise
+    # Against the kernel itself, what rounding costs.
+    cosine = np.sum(found * (inputs @ kernel), axis=(1, 2)) / (
+        np.linalg.norm(found, axis=(1, 2))
+        * np.linalg.norm(inputs @ kernel, axis=(1, 2))
+    )
+    assert cosine.min() > (0.9999 if bits == 8 else 0.99)
+
+
+def test_products_of_zeros_are_zeros():
+    graph = Graph()
+    product = Weights(graph, SCHEMES["int8"]).product("x", np.zeros((4, 3)))
+    found = run(graph, product, [2, 3], x=np.zeros((2, 4), np.float32))
+    np.testing.assert_array_equal(found, 0)
 
 
 def test_half_precision_kernels_multiply_in_single():

@@ -79,6 +79,10 @@ def check_supported(
         one_of((None, *record.quantize), quantize=quantize)
         known = [*inspect.signature(record.write).parameters][3:]
         for name in options:
+            if not known:
+                raise InputError(
+                    f"It has no options. Received: {name!r}. Leave it out."
+                )
             one_of(known, option=name)
     if tokenizer.kind not in record.tokenizers:
         carry = [f for f, r in FORMATS.items() if tokenizer.kind in r.tokenizers]

@@ -38,11 +38,10 @@ def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str
     `(batch, dim)`. A tensor that several layers use is in the file once, and the same
     encoder gives the same bytes.
 
-    With "fp16" arithmetic is float32. The other quantisations multiply in int8 by
-    onnxruntime's own operator, MatMulNBits, and run in onnxruntime only: blocks of a
-    kernel's columns and of each token's inputs have scales of their own. (The standard
-    MatMulInteger has one scale for the inputs of a whole batch. It is faster, but makes
-    a vector depend on its batch, and loses too much on bodies like MiniLM's.)
+    With "fp16" arithmetic is float32. With the other quantizations it is that of the
+    standard operator MatMulInteger, 8 bits times 8 bits. Each token's inputs have a
+    scale of their own, so that a vector does not depend on its batch, as it does with
+    onnxruntime's dynamic quantization.
 
     Args:
         encoder: The encoder to write.

@@ -294,6 +294,8 @@ class Weights:
         stored = quantize_table(table, BITS[kind])
         numbers = graph.node("Gather", graph.constant(stored.values), ids)
         scales = graph.node("Gather", graph.constant(stored.scales), ids)
+        if stored.scales.dtype != np.float32:
+            scales = graph.node("Cast", scales, to=FLOAT)
         return self._widen(numbers, scales, stored, (0, 0))
 
     def product(self, inputs: str, kernel: np.ndarray) -> str:
@@ -308,15 +310,31 @@ class Weights:
             stored = graph.weight(kernel, half=kind == "float16")
             return graph.node("MatMul", inputs, stored)
         table = quantize_table(kernel.T, BITS[kind])
-        values, scales = graph.constant(table.values), graph.constant(table.scales)
-        weights, weight_scales = self._round(self._widen(values, scales, table, (0,)))
+        scales = np.abs(table.dequantize()).max(axis=1, keepdims=True) / LARGEST[8]
+        scales = np.maximum(scales, np.float32(SMALLEST_SCALE))
         numbers, input_scales = self._round(inputs)
         zero = graph.constant(ZERO, np.uint8)
-        weights = graph.node("Transpose", weights, perm=[1, 0])
+        weights = self._kernel(table, scales)
         sums = graph.node("MatMulInteger", numbers, weights, zero, zero)
-        sums = graph.node("Cast", sums, to=FLOAT)
-        weight_scales = graph.node("Transpose", weight_scales, perm=[1, 0])
-        return graph.node("Mul", graph.node("Mul", sums, weight_scales), input_scales)
+        sums = graph.node("Mul", graph.node("Cast", sums, to=FLOAT), input_scales)
+        return graph.node("Mul", sums, graph.constant(scales[:, 0], np.float32))
+
+    def _kernel(self, table: StoredTable, scales: np.ndarray) -> str:
+        """Return a kernel's numbers of 8 bits plus `ZERO`, uint8 `(in, out)`.
+
+        Args:
+            table: Its transpose, stored.
+            scales: Of the numbers, float32 `(out, 1)`.
+        """
+        graph = self.graph
+        if table.bits == 8:
+            numbers = table.values.T.astype(np.int16) + ZERO
+            return graph.constant(numbers, np.uint8)
+        own = graph.node("Cast", graph.constant(table.scales), to=FLOAT)
+        own = graph.node("Div", own, graph.constant(scales, np.float32))
+        rows = self._widen(graph.constant(table.values), own, table, (0,))
+        rows = graph.node("Add", graph.node("Round", rows), float(ZERO))
+        return graph.node("Transpose", graph.node("Cast", rows, to=UINT8), perm=[1, 0])
 
     def _widen(
         self, numbers: str, scales: str, stored: StoredTable, axes: tuple[int, ...]
@@ -334,8 +352,6 @@ class Weights:
         if stored.bits == 4:
             numbers = graph.node("Sub", numbers, 8.0)
         groups = stored.scales.shape[1]
-        if stored.scales.dtype != np.float32:
-            scales = graph.node("Cast", scales, to=FLOAT)
         if groups == 1:
             return graph.node("Mul", numbers, scales)
         split = (*axes, groups, stored.width // groups)
@@ -351,9 +367,8 @@ class Weights:
         """
         if rows not in self._rounded:
             graph = self.graph
-            largest = graph.node(
-                "ReduceMax", graph.node("Abs", rows), (-1,), keepdims=1
-            )
+            sizes = graph.node("Abs", rows)
+            largest = graph.node("ReduceMax", sizes, (-1,), keepdims=1)
             scales = graph.node("Div", largest, float(LARGEST[8]))
             scales = graph.node("Max", scales, SMALLEST_SCALE)
             numbers = graph.node("Round", graph.node("Div", rows, scales))

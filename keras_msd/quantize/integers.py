@@ -13,7 +13,6 @@ MIDDLE = 8  # added to a number of 4 bits, which has no sign then
 SCALE_FACTORS = np.array(
     [*np.linspace(1.0, 0.7, 7), *7 / np.arange(6, 2, -1)], np.float32
 )
-ONNX_BLOCKS = {8: 64, 4: 32}  # numbers of an output that share a scale
 
 
 @dataclass(frozen=True)
@@ -197,26 +196,3 @@ def litert_kernel(kernel: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray
         return numbers, scales
     pairs = numbers.reshape(-1, 2) & 15
     return pairs[:, 0] | pairs[:, 1] << 4, scales
-
-
-def onnx_kernel(kernel: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Store a kernel in blocks of a column, as onnxruntime's MatMulNBits reads it.
-
-    Args:
-        kernel: float32 `(in, out)`.
-        bits: 8 or 4.
-
-    Returns:
-        uint8 `(out, blocks, bytes of a block)`: numbers plus 128, or two numbers plus 8
-        a byte, the first in the low half; float32 scales `(out, blocks)`.
-    """
-    rows, columns = kernel.shape
-    block = ONNX_BLOCKS[bits]
-    padded = np.zeros((columns, -(-rows // block) * block), np.float32)
-    padded[:, :rows] = kernel.T
-    numbers, scales = to_integers(padded, bits, block)
-    shifted = numbers.astype(np.int16) + 2 ** (bits - 1)
-    shifted = shifted.astype(np.uint8).reshape(columns, -1, block)
-    if bits == 4:
-        shifted = shifted[:, :, ::2] | (shifted[:, :, 1::2] << 4)
-    return shifted, scales.astype(np.float32)

@@ -285,14 +285,19 @@ def open_source(source: str | Path, light: bool = False) -> Any:
 
     Args:
         source: As for `load_encoder` and `load_teacher`.
-        light: Whether only `encode` is needed: a packaged encoder then loads no Keras.
+        light: Whether only `encode` is needed: a packaged encoder and an artefact then
+            load no Keras.
 
     Raises:
         InputError: Nothing of these kinds is there, or it is damaged.
     """
     if light and is_packaged(source) and runs_without_keras(str(source)):
         return PackagedEncoder(str(source))
-    return load_teacher(source) if has_vectors_only(source) else open_encoder(source)
+    if has_vectors_only(source):
+        return load_teacher(source)
+    if light and (Path(source).is_file() or (Path(source) / CARD).is_file()):
+        return load_artefact(source)
+    return open_encoder(source)
 
 
 def _open(

@@ -142,19 +142,12 @@ def serve(
         api_key: Key that requests must send; other users of the machine cannot see it
             in the environment variable.
     """
+    from keras_msd.load import open_source
     from keras_msd.serve import serve as run
 
     path = Path(model)
-    if path.is_file() or (path / "card.json").is_file():
-        from keras_msd.export import load_artefact  # needs no TensorFlow
-
-        encoder: Any = load_artefact(model)
-    else:
-        from keras_msd import load_encoder
-
-        encoder = load_encoder(model)
     title = name or path.name or path.resolve().name
-    run(encoder, title, host, port, cors or (), api_key)
+    run(open_source(model, light=True), title, host, port, cors or (), api_key)
 
 
 def trim(

@@ -3,8 +3,9 @@
 For each language and size, `keras-msd distil` is given no pairs (the sentences of 1,500
 pairs as texts), or some, and its file is scored on Tatoeba's retrieval set and on the
 development pairs, neither of which it saw: P@1, mean of both directions. Beside it the
-same scores of e5-small and of the start before it is cut. What is in the result is not
-made again.
+same scores of e5-small, of the start before it is cut, and of the multilingual
+Universal Sentence Encoder where it has the language. What is in the result is not made
+again.
 
     python benchmarks/distil.py --data DATA --sizes 12 16 24 --pairs 0 1500 --minutes 10
 
@@ -34,6 +35,7 @@ TATOEBA = {
     "vi": "vie",
 }
 PIVOT, PIVOT_SET = ("de", "tr"), 1000  # the languages, and how many pairs are the set
+MUSE = {"de", "ko", "tr"}  # of these languages, those of the encoder of that name
 TEXTS = 1500  # pairs whose sentences are the texts where there are no pairs
 Rows = list[tuple[str, str]]
 
@@ -99,6 +101,8 @@ def made(
         codes = ",".join(PIVOT if given.pivot else ["en", *languages])
         command = ["--text", "texts.txt", "--languages", codes]
     command = ["distil", *command, "--out", "model", "--max-mb", str(size)]
+    if given.start:
+        command += ["--start", given.start]
     began = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "keras_msd", *command],
@@ -125,13 +129,15 @@ def made(
 
 def baseline(given: argparse.Namespace, language: str) -> dict[str, Any]:
     """Return the scores of the backbone and of the uncut start."""
-    from keras_msd import load_encoder
+    from keras_msd import load_encoder, load_teacher
     from keras_msd.models import restore_vocabulary
 
     backbone = load_encoder("e5-small")
     found = {"e5-small": scores(backbone, given, language)}
     whole = restore_vocabulary(load_encoder("small12"), backbone)
     found["small12 with the tokens of e5-small"] = scores(whole, given, language)
+    if set(language.split("-")) <= MUSE:
+        found["muse"] = scores(load_teacher("muse"), given, language)
     return found
 
 
@@ -144,6 +150,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, nargs="*", default=[0, 1500])
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--updates", type=int, help="steps, in place of --minutes")
+    parser.add_argument("--start", help="where distil starts, such as tiny12")
     parser.add_argument("--together", action="store_true", help="all languages in one")
     parser.add_argument("--pivot", type=Path, help="the corpora of a recipe")
     parser.add_argument("--work", type=Path, default=Path("distil-work"))
@@ -156,8 +163,9 @@ def main() -> None:
     groups = [[code] for code in given.languages]
     if given.together:
         groups = [given.languages]
+    start = f", from {given.start}" if given.start else ""
     cells = [
-        (f"{'+'.join(codes)}, {size} MB, {pairs} pairs", codes, size, pairs)
+        (f"{'+'.join(codes)}, {size} MB, {pairs} pairs{start}", codes, size, pairs)
         for pairs in given.pairs
         for size in given.sizes
         for codes in groups

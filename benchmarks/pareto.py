@@ -3,8 +3,8 @@
 Ours are measured on the reported halves of STSb dev and Tatoeba, in float32 and as the
 files that are shipped, and so are the models of others that pip can install. The rest
 has the numbers that pareto.toml names with their sources. Rows of an earlier result
-whose names are not given stay. Run it on an idle machine: it times one sentence on one
-core.
+that are not measured again stay. Run it on an idle machine: it times one sentence on
+one core.
 
     python benchmarks/pareto.py --encoder tiny12=tiny12 small12=small12,int4 \
         --teacher muse=muse e5-small=e5-small --data DATA --json
@@ -34,6 +34,7 @@ RESULT = HERE / "results" / "pareto.json"
 PAGE, PLOT, PUBLISHED = HERE / "pareto.md", HERE / "pareto.svg", HERE / "pareto.toml"
 LANGUAGES = ["ar", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "tr", "zh"]
 FIVE = ("de", "es", "fr", "ja", "zh")
+FLOAT = "float32"
 FILES = {"litert_text": "model.tflite", "onnx_text": "model.onnx"}
 SENTENCE = "The children are playing football in the park behind the old school."
 CALLS = 300
@@ -108,7 +109,9 @@ class Remembering:
         return np.stack([self._known[text][: self.width] for text in texts])
 
 
-def measure(name: str, source: str, data: Path, part: str) -> list[dict[str, Any]]:
+def measure(
+    name: str, source: str, data: Path, part: str | None, formats: list[str]
+) -> list[dict[str, Any]]:
     """Score an encoder from Python and as stored files with the tokenizer inside.
 
     Args:
@@ -116,26 +119,29 @@ def measure(name: str, source: str, data: Path, part: str) -> list[dict[str, Any
         source: What `load_encoder` takes; how files are stored after a comma, by
             default int8.
         data: The data folder.
-        part: A half of the sets.
+        part: A half of the sets; None for times and bytes of files alone.
+        formats: "float32", in Python, and keys of `FILES`.
     """
     source, _, quantize = source.partition(",")
     quantize = quantize or "int8"
     encoder = load_encoder(source)
-    first = {"name": name, "format": "float32", "bytes": 4 * encoder.num_parameters}
     rows = []
-    remembering = Remembering(encoder)
-    for remembering.width in (encoder.dim, *PREFIXES):
-        scores = scores_of(remembering, data, part)
-        rows.append(first | {"dim": remembering.width} | scores)
-    for format_, file in FILES.items():
+    if FLOAT in formats and part:
+        first = {"name": name, "format": FLOAT, "bytes": 4 * encoder.num_parameters}
+        remembering = Remembering(encoder)
+        for remembering.width in (encoder.dim, *PREFIXES):
+            scores = scores_of(remembering, data, part)
+            rows.append(first | {"dim": remembering.width} | scores)
+    for format_ in (name for name in FILES if name in formats):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "artefact"
             encoder.export(out, format=format_, quantize=quantize)
             artefact = load_encoder(out)
             row = {"name": name, "format": f"{format_} {quantize}", "dim": encoder.dim}
-            row["bytes"] = (out / file).stat().st_size
-            row |= scores_of(Remembering(artefact), data, part)
-            row["ms"] = milliseconds(artefact)
+            row["bytes"] = (out / FILES[format_]).stat().st_size
+            ms = milliseconds(artefact)
+            row |= scores_of(Remembering(artefact), data, part) if part else {}
+            row["ms"] = ms
             rows.append(row)
     return rows
 
@@ -252,6 +258,11 @@ def main() -> None:
         "comma how files are stored (int8)",
     )
     parser.add_argument("--teacher", metavar="NAME=SOURCE", nargs="+", default=[])
+    every = [FLOAT, *FILES]
+    parser.add_argument("--formats", nargs="+", choices=every, default=every)
+    parser.add_argument(
+        "--times-only", action="store_true", help="of files whose scores are known"
+    )
     parser.add_argument("--part", default="report", choices=["choose", "report"])
     parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("--json", action="store_true", help="end with one JSON object")
@@ -260,12 +271,20 @@ def main() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     earlier = read_json(given.out)["ours"] if given.out.exists() else []
     ours = []
-    for how, specs in ((measure, given.encoder), (measure_package, given.teacher)):
-        for each in specs:
-            name, _, source = each.partition("=")
-            ours += how(name, source, given.data, given.part)
-    names = {row["name"] for row in ours}
-    ours += [row for row in earlier if row["name"] not in names]
+    for each in given.encoder:
+        name, _, source = each.partition("=")
+        part = None if given.times_only else given.part
+        ours += measure(name, source, given.data, part, given.formats)
+    for each in given.teacher:
+        name, _, source = each.partition("=")
+        ours += measure_package(name, source, given.data, given.part)
+
+    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row["name"], row["format"], row["dim"]
+
+    again = {key(row): row for row in ours}
+    new = [row for row in ours if key(row) not in {key(each) for each in earlier}]
+    ours = [row | again.get(key(row), {}) for row in earlier] + new
     result = {"part": given.part, "ours": ours, "published": published()}
     write_json(given.out, result)
     PAGE.write_text(page(result), encoding="utf-8")

@@ -274,6 +274,8 @@ class Weights:
     def __init__(self, graph: Graph, scheme: Scheme) -> None:
         self.graph, self.scheme = graph, scheme
         self._rounded: dict[str, tuple[str, str]] = {}
+        # Kernels in 4 bits by their numbers and scales: repeated layers share one.
+        self._kernels: dict[tuple[str, str], str] = {}
 
     def small(self, array: np.ndarray) -> str:
         """Return a bias, a norm's vector or a position table."""
@@ -330,11 +332,15 @@ class Weights:
         if table.bits == 8:
             numbers = table.values.T.astype(np.int16) + ZERO
             return graph.constant(numbers, np.uint8)
-        own = graph.node("Cast", graph.constant(table.scales), to=FLOAT)
-        own = graph.node("Div", own, graph.constant(scales, np.float32))
-        rows = self._widen(graph.constant(table.values), own, table, (0,))
-        rows = graph.node("Add", graph.node("Round", rows), float(ZERO))
-        return graph.node("Transpose", graph.node("Cast", rows, to=UINT8), perm=[1, 0])
+        key = values, own = graph.constant(table.values), graph.constant(table.scales)
+        if key not in self._kernels:
+            own = graph.node("Cast", own, to=FLOAT)
+            own = graph.node("Div", own, graph.constant(scales, np.float32))
+            rows = self._widen(values, own, table, (0,))
+            rows = graph.node("Add", graph.node("Round", rows), float(ZERO))
+            rows = graph.node("Cast", rows, to=UINT8)
+            self._kernels[key] = graph.node("Transpose", rows, perm=[1, 0])
+        return self._kernels[key]
 
     def _widen(
         self, numbers: str, scales: str, stored: StoredTable, axes: tuple[int, ...]

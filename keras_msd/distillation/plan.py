@@ -173,10 +173,10 @@ class Plan:
         yield f"Start: {self.start} ({self.reason}); teacher: {self.teacher}"
         yield f"Vocabulary: {self.tokens:,} tokens"
         if self.coverage is not None:
-            lost = f"{100 * (1 - self.coverage):.1f} % of the tokens of such texts"
+            cut = f"{100 * (1 - self.coverage):.1f} % of the tokens of such texts"
             yield (
-                f"Expected loss: {lost}{', heads and neurons' * self.pruned}: about "
-                f"{self.loss:.1f} points of P@1 on short sentences before training"
+                f"Expected loss: {self.loss:.1f} points of P@1 on short sentences, "
+                f"before training. Cut: {cut}{', heads and neurons' * self.pruned}"
             )
         if self.num_layers:
             yield (

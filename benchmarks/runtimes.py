@@ -1,15 +1,15 @@
-"""How fast is small12 in each runtime, and the same shape in 8 bits in onnxruntime?
+"""How fast are small12 and tiny12 in each runtime, beside a peer in onnxruntime?
 
-paraphrase-multilingual-MiniLM-L12-v2 is not at hand. multilingual-e5-small has its
-shape (12 layers of 384, 250,037 tokens) and so its speed: it is exported to ONNX,
-quantised with onnxruntime's `quantize_dynamic`, and the `tokenizers` library reads its
-text. All get one sentence, and 64 at a time, on one core and in turns; a time is the
-median over all rounds.
+The peer is in 8 bits, by onnxruntime's `quantize_dynamic`, and the `tokenizers` library
+reads its text. That of small12 is multilingual-e5-small, which has the shape of
+paraphrase-multilingual-MiniLM-L12-v2 (12 layers of 384, 250,037 tokens) and so its
+speed; that of tiny12, which has no layers, is all-MiniLM-L6-v2. All get one sentence,
+and 64 at a time, on one core and in turns; a time is the median over all rounds.
 
-    python benchmarks/small12_speed.py --json
+    python benchmarks/runtimes.py small12 --json
 
-It needs the packages of requirements-backbones.txt and of the extras litert, mediapipe,
-onnx and gguf; `--only` leaves systems out.
+It needs the packages of requirements-backbones.txt and requirements-teacher.txt and of
+the extras litert, mediapipe, onnx and gguf; `--only` leaves systems out.
 """
 
 import argparse
@@ -20,12 +20,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-RESULT = Path(__file__).parent / "results" / "small12_speed.json"
+RESULT = Path(__file__).parent / "results" / "runtimes.json"
 SENTENCES = [
     "The children are playing football in the park behind the old school.",
     "Der Zug nach Zwolle fährt in zehn Minuten ab.",
@@ -37,16 +38,22 @@ Embed = Callable[[list[str]], Any]
 MANY = [SENTENCES[row % 3] + " " * (row // 3) for row in range(64)]
 
 
-def peer(folder: Path) -> Embed:
-    """Return multilingual-e5-small in onnxruntime, int8: texts to vectors."""
+def peer(name: str, folder: Path) -> Embed:
+    """Return the peer in onnxruntime, int8: texts to vectors."""
     import onnxruntime
     from onnxruntime.quantization import quantize_dynamic
     from tokenizers import Tokenizer
 
-    from keras_msd import load_encoder
     from keras_msd.checkpoints.packaged import backbone_files
+    from keras_msd.load import open_encoder
+    from keras_msd.teachers.teacher import default_folder
 
-    load_encoder("e5-small").export(folder / "exact", format="onnx")
+    if name == "small12":
+        source, description = "e5-small", backbone_files("e5-small")[1]
+    else:
+        source, description = "default", Path(default_folder()) / "tokenizer.json"
+    encoder = open_encoder(source)
+    encoder.export(folder / "exact", format="onnx")
     # Its version of Attention does not take all attributes of ours: it stays exact.
     quantize_dynamic(
         folder / "exact" / "model.onnx",
@@ -56,8 +63,8 @@ def peer(folder: Path) -> Embed:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(folder / "model.onnx", options)
-    tokenizer = Tokenizer.from_file(str(backbone_files("e5-small")[1]))
-    tokenizer.enable_padding(pad_id=1)
+    tokenizer = Tokenizer.from_file(str(description))
+    tokenizer.enable_padding(pad_id=encoder.tokenizer.pad_id)
 
     def embed(texts: list[str]) -> Any:
         rows = tokenizer.encode_batch(texts)
@@ -69,36 +76,37 @@ def peer(folder: Path) -> Embed:
     return embed
 
 
-def ours(folder: Path, format_: str, quantize: str) -> Embed:
-    """Return small12 as an artefact in 4 bits: texts to vectors."""
+def ours(name: str, folder: Path, format_: str, quantize: str = "") -> Embed:
+    """Return an encoder as an artefact: texts to vectors."""
     from keras_msd import load_encoder
 
-    load_encoder("small12").export(folder, format=format_, quantize=quantize)
+    quantize = quantize or STORED[name]
+    load_encoder(name).export(folder, format=format_, quantize=quantize)
     return partial(load_encoder(folder).encode, progress=False)
 
 
-def tensorflow(folder: Path) -> Embed:
-    """Return small12 as keras-msd loads it, float32."""
+def tensorflow(name: str, folder: Path) -> Embed:
+    """Return an encoder as keras-msd loads it, float32."""
     from keras_msd import load_encoder
 
-    return partial(load_encoder("small12").encode, progress=False)
+    return partial(load_encoder(name).encode, progress=False)
 
 
-def package(folder: Path) -> Embed:
-    """Return small12's own package, without keras-msd."""
-    from keras_msd_small12 import load
+def package(name: str, folder: Path) -> Embed:
+    """Return an encoder's own package, without keras-msd."""
+    encode: Embed = import_module(f"keras_msd_{name}").load().encode
+    return encode
 
-    return load().encode
 
-
-SYSTEMS: dict[str, Callable[[Path], Embed]] = {
+STORED = {"small12": "int4", "tiny12": "int8"}
+SYSTEMS: dict[str, Callable[[str, Path], Embed]] = {
     "peer": peer,
     "tensorflow": tensorflow,
     "package": package,
-    "litert": partial(ours, format_="litert", quantize="int4"),
-    "litert_text": partial(ours, format_="litert_text", quantize="int4"),
-    "onnx": partial(ours, format_="onnx", quantize="int4"),
-    "onnx_text": partial(ours, format_="onnx_text", quantize="int4"),
+    "litert": partial(ours, format_="litert"),
+    "litert_text": partial(ours, format_="litert_text"),
+    "onnx": partial(ours, format_="onnx"),
+    "onnx_text": partial(ours, format_="onnx_text"),
     "gguf": partial(ours, format_="gguf", quantize="q4_0"),
 }
 
@@ -106,6 +114,7 @@ SYSTEMS: dict[str, Callable[[Path], Embed]] = {
 def main() -> None:
     """Measure and write the result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("encoder", choices=STORED)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--calls", type=int, default=10, help="a round and sentence")
     parser.add_argument("--only", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
@@ -119,7 +128,7 @@ def main() -> None:
         for system in given.only:
             folder = Path(name) / system
             folder.mkdir()
-            systems[system] = SYSTEMS[system](folder)
+            systems[system] = SYSTEMS[system](given.encoder, folder)
         times: dict[str, list[float]] = {system: [] for system in systems}
         batches: dict[str, list[float]] = {system: [] for system in systems}
         for _ in range(given.rounds):
@@ -135,13 +144,15 @@ def main() -> None:
     found = {name: 1000 * statistics.median(it) for name, it in times.items()}
     many = {name: 1000 * statistics.median(it) for name, it in batches.items()}
     first, *rest = found
-    result = {
+    result: dict[str, Any] = {
         "milliseconds": {name: round(value, 3) for name, value in found.items()},
         "milliseconds_of_64": {name: round(value, 1) for name, value in many.items()},
         "times_as_fast": {name: round(found[first] / found[name], 2) for name in rest},
         "cores": 1,
     }
-    given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    known = json.loads(given.out.read_text()) if given.out.is_file() else {}
+    known[given.encoder] = result
+    given.out.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     for system, value in result["milliseconds"].items():
         print(f"{system:12}{value:8.2f} ms, 64 sentences {many[system]:8.1f} ms")
     if given.json:

@@ -5,8 +5,8 @@
 200 sentences in 11 languages, from all files of `<data>/parallel/dev`, go through the
 JavaScript of export/ and onnxruntime-web: float32, float16 and int8, or what
 `--quantize` names. Milliseconds (of an idle machine, one thread) are the median of one
-sentence of 12 words, and of the first 64 together. Needs Node with npm, which fetches
-onnxruntime-web, and Chromium; the example page is opened too. Writes
+sentence of 12 words, of the first 64 together, and of loading. Needs Node with npm,
+which fetches onnxruntime-web, and Chromium; the example page is opened too. Writes
 benchmarks/results/javascript_check.json. Exit code 1: an id differs from Python's, or a
 float vector has a cosine under 0.999 with Keras'.
 """
@@ -44,7 +44,9 @@ import { createEncoder } from "./embed.mjs";
 const CALLS = 30;
 const SENTENCE = "SENTENCE_OF_12_WORDS";
 export async function check(model, texts, ort) {
+  const begin = performance.now();
   const encoder = await createEncoder(model, ort);
+  const ms_to_load = performance.now() - begin;
   const vectors = (await encoder.encode(texts)).map((one) => Array.from(one));
   const times = [];
   for (let call = 0; call < CALLS + 5; call++) {
@@ -56,7 +58,7 @@ export async function check(model, texts, ort) {
   const start = performance.now();
   await encoder.encode(texts.slice(0, 64));
   const ms_of_64 = performance.now() - start;
-  return { ids: encoder.tokenizer.encode(texts), vectors, ms, ms_of_64 };
+  return { ids: encoder.tokenizer.encode(texts), vectors, ms, ms_of_64, ms_to_load };
 }
 """
 NODE = """
@@ -267,6 +269,7 @@ def compared(
         "mean_cosine": round(float(cosine.mean()), 7),
         "ms": round(answer["ms"], 3),
         "ms_of_64": round(answer["ms_of_64"], 1),
+        "ms_to_load": round(answer["ms_to_load"]),
     }
     return row | {key: answer[key] for key in ("nearest",) if key in answer}
 

@@ -25,6 +25,7 @@ from keras_msd.distillation.split import split
 from keras_msd.evaluate.splits import half_of
 from keras_msd.evaluate.translations import read_held_out
 from keras_msd.io.files import read_json
+from keras_msd.models.trim import cut_positions
 
 WIDTH = 16
 TEACHER = msd.load_teacher("hashed-words", dim=WIDTH)
@@ -174,7 +175,9 @@ def test_where_all_is_found_the_margin_chooses():
 
 
 def test_training_starts_from_a_table_that_knows_other_text(made, tmp_path, no_export):
-    start, out = made.folder / "encoder", tmp_path / "model"
+    start, out = tmp_path / "known", tmp_path / "model"
+    shorter = cut_positions(msd.load_encoder(made.folder / "encoder"), 40)
+    shorter.save(start)
     options = OPTIONS | made.store | {"start": start, "guard": None}
     result = msd.distil(pairs_of(seed=1, letters="ac"), out, "sv", **options)
     assert result["plan"]["start"] == str(start)
@@ -192,6 +195,7 @@ def test_training_starts_from_a_table_that_knows_other_text(made, tmp_path, no_e
     again = msd.distil(pairs_of(seed=1, letters="ac"), out, "sv", **options)
     assert again["encoders"] == result["encoders"]
     recipe = msd.recipes.load_recipe(out / "run/recipe.toml")
+    assert recipe.data.max_length == 40
     weights = recipe.data.weights["general"] * len(trained - {"own.en-sv.tsv.gz"})
     assert weights / (weights + 1) == pytest.approx(module.GENERAL_SHARE)
 

@@ -570,7 +570,7 @@ class _Job:
             list(self.held),
             general,
             dim=self.guide.dim,
-            max_length=MAX_LENGTH,
+            max_length=start.max_length,
             batch_size=self.batch_size,
             learning_rate=rate,
             table=self.begin.table,

@@ -287,7 +287,7 @@ def test_what_it_does_not_offer(encoder_of_records, table, tmp_path):
             export(encoder_of_records, tmp_path / "art", "table", **GIVEN | given)
     with pytest.raises(ExportError, match="as long as"):
         export(encoder_of_records, tmp_path / "art", "table", **GIVEN, scale=2.0)
-    with pytest.raises(InputError, match="`onnx_text`: `option` must be one of"):
+    with pytest.raises(InputError, match="`onnx_text`: It has no options. Rec"):
         check_supported(
             FORMATS["onnx_text"], None, encoder_of_records.tokenizer, ["scale"]
         )

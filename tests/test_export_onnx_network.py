@@ -66,6 +66,16 @@ def test_products_are_those_of_rounded_inputs_and_kernels(name, bits, rows):
     assert cosine.min() > (0.9999 if bits == 8 else 0.99)
 
 
+def test_repeated_layers_share_a_kernel():
+    graph, kernel = Graph(), normal(32, 8)
+    weights = Weights(graph, SCHEMES["int4"])
+    value = weights.product("x", kernel)
+    again, double = weights.product(value, kernel), weights.product("x", 2 * kernel)
+    made = graph.model({}, {k: (k, FLOAT, None) for k in (value, again, double)})
+    used = [node.input[1] for node in made.graph.node if node.op_type[-7:] == "Integer"]
+    assert used[0] == used[1] != used[2]
+
+
 def test_products_of_zeros_are_zeros():
     graph = Graph()
     product = Weights(graph, SCHEMES["int8"]).product("x", np.zeros((4, 3)))

@@ -332,11 +332,12 @@ class Weights:
         if table.bits == 8:
             numbers = table.values.T.astype(np.int16) + ZERO
             return graph.constant(numbers, np.uint8)
-        key = values, own = graph.constant(table.values), graph.constant(table.scales)
+        key = graph.constant(table.values), graph.constant(table.scales)
         if key not in self._kernels:
-            own = graph.node("Cast", own, to=FLOAT)
-            own = graph.node("Div", own, graph.constant(scales, np.float32))
-            rows = self._widen(values, own, table, (0,))
+            values, groups = key
+            groups = graph.node("Cast", groups, to=FLOAT)
+            groups = graph.node("Div", groups, graph.constant(scales, np.float32))
+            rows = self._widen(values, groups, table, (0,))
             rows = graph.node("Add", graph.node("Round", rows), float(ZERO))
             rows = graph.node("Cast", rows, to=UINT8)
             self._kernels[key] = graph.node("Transpose", rows, perm=[1, 0])

@@ -6,7 +6,13 @@ A claim says that one row of a table is above another. The rule for it:
        than the range of the seeds, and with fewer than three seeds at least two points.
     2. Both rows must be above their own start, which is the score of what their
        training began from. Rows that were not trained here need no start.
-    3. Under 1 and 2 a claim holds if its first row is above the second, and does not
+    3. Both rows must be stable: after each of their stages, the seeds' scores across
+       languages must lie within two points. At another learning rate, an unstable row
+       may end elsewhere.
+    4. The lower row must have stopped rising. A row still rises if the last tenth of
+       the steps of its last stage added points across languages in every seed, and
+       more than 0.1 in the mean. With more steps, it may pass the other row.
+    5. Under 1 to 4 a claim holds if its first row is above the second, and does not
        if the second is above the first. Otherwise, or where a row or its start was not
        measured, it cannot be told.
 
@@ -31,14 +37,24 @@ PUBLISHED = HERE / "published"
 LAB = "ablations.json"
 LEAST, CLEAR, SEEDS = 0.1, 2.0, 3  # points, points that fewer seeds may decide, seeds
 VERDICTS = HOLDS, NOT, UNKNOWN = "holds", "does not hold", "cannot be told"
-UNMEASURED, UNRECORDED, BELOW = (
+UNMEASURED, UNRECORDED, BELOW, UNSTABLE, RISING = (
     "was not measured",
     "has no recorded start",
     "is not above its start",
+    "is unstable between seeds",
+    "is below and still rises",
 )
 CLOSE = "too close"
+STAGES = {  # those of a student, in the order in which they run
+    "align_embedding": "after stage 2",
+    "teach_student": "after stage 3",
+    "contrastive_learning": "after stage 4",
+    "teach_thin_deep": "at the end",
+}
 PLURAL = {HOLDS: "hold", NOT: "do not hold"}
 ONE = ", one seed"
+STUDENT, ACROSS, END = "student", "cross_lingual", "at the end"
+UNSETTLED = "exhibit", "row", "seeds apart", "rise in the last tenth"
 COLUMNS = {"retrieval": "tatoeba"}  # our names of scores, those of papers
 
 
@@ -46,12 +62,30 @@ class Row(NamedTuple):
     """What a result has of a row: a score for each seed, and its start.
 
     `start` is None where it was not measured, and `trained` false for a row that no
-    training of ours has changed.
+    training of ours has changed. `ends` has by stage the seeds' scores across languages
+    after it, `rises` what the last tenth of the last stage added to them.
     """
 
     scores: list[float]
     start: float | None
     trained: bool = True
+    ends: Mapping[str, Sequence[float]] = {}
+    rises: Sequence[float] = ()
+
+    def apart(self) -> tuple[float, str]:
+        """Return the largest distance between seeds after a stage, and the stage."""
+        distances = [(max(it) - min(it), stage) for stage, it in self.ends.items()]
+        return max(distances, default=(0.0, ""))
+
+    def unstable(self) -> bool:
+        """Return whether seeds are too far apart: rule 3."""
+        return self.trained and self.apart()[0] > CLEAR
+
+    def rising(self) -> bool:
+        """Return whether the row still rises: rule 4."""
+        return bool(self.rises) and (
+            min(self.rises) > 0 and statistics.mean(self.rises) > LEAST
+        )
 
     def problem(self) -> str:
         """Return why no claim may stand on the row, "" if one may."""
@@ -62,7 +96,9 @@ class Row(NamedTuple):
         if self.start is None:
             return UNRECORDED
         gains = [score - self.start for score in self.scores]
-        return "" if above(gains) > 0 else BELOW
+        if above(gains) <= 0:
+            return BELOW
+        return UNSTABLE if self.unstable() else ""
 
 
 def above(differences: list[float]) -> int:
@@ -96,7 +132,12 @@ def verdict(upper: Row, lower: Row, share: float = 1.0) -> tuple[str, str]:
         below = [problem for problem in problems if problem.endswith(BELOW)]
         return UNKNOWN, (below or problems)[0]
     sign = above(differences(upper, lower, share))
-    return {1: (HOLDS, ""), -1: (NOT, ""), 0: (UNKNOWN, CLOSE)}[sign]
+    if sign == 0:
+        return UNKNOWN, CLOSE
+    which, behind = rows[1] if sign > 0 else rows[0]
+    if behind.rising():
+        return UNKNOWN, f"{which} row {RISING}"
+    return (HOLDS, "") if sign > 0 else (NOT, "")
 
 
 def differences(upper: Row, lower: Row, share: float = 1.0) -> list[float]:
@@ -115,13 +156,50 @@ def results(file: str) -> dict[str, Any]:
 def row_of(part: Mapping[str, Any], model: str, score: str) -> Row:
     """Return what a part's result has of a model."""
     table = results(part.get("file", LAB)).get(part.get("table", ""), {})
-    seeds = [seed["rows"] for seed in table.get("seeds", {}).values()]
-    scores = [rows[model][score] for rows in seeds if score in rows.get(model, {})]
-    start = table.get("starts", {}).get(model, {}).get(score)
+    runs = list(table.get("seeds", {}).values())
+    seeds = [run["rows"] for run in runs]
+    last = part.get("after", {}).get(model)
+    name = STUDENT if last else model
+    ends, rises = ends_of(runs, name, last)
+    scores = [rows[name][score] for rows in seeds if score in rows.get(name, {})]
+    if last:
+        scores = ends.get(last, []) if score == ACROSS else []
+    start = table.get("starts", {}).get(name, {}).get(score)
     if start is None and (begun := part.get("start")) and seeds:
         start = seeds[0].get(begun, {}).get(score)
     trained = model not in part.get("fixed", ())
-    return Row(scores if len(scores) == len(seeds) else [], start, trained)
+    scores = scores if len(scores) == len(seeds) else []
+    return Row(scores, start, trained, ends, rises)
+
+
+def ends_of(
+    runs: Sequence[Mapping[str, Any]], model: str, last: str | None
+) -> tuple[dict[str, list[float]], list[float]]:
+    """Return by stage the scores across languages after it, and the last rises.
+
+    Args:
+        runs: What a result has of each seed.
+        model: Name of the row.
+        last: The stage that the row ends with; None for the last that it has.
+    """
+    if not model.startswith(STUDENT):
+        return {}, []
+    suffix, ends, rises = model.removeprefix(STUDENT), {}, []
+    for stage in STAGES:
+        step = f"{stage}{suffix}"
+        if all(step in run.get("last_tenth", {}) for run in runs):
+            rises = [run["last_tenth"][step] for run in runs]
+        found = [run["ends"][step] for run in runs if step in run.get("ends", {})]
+        if found and len(found) == len(runs):
+            ends[stage] = found
+        if stage == last:
+            return ends, rises
+    final = [run["rows"].get(model, {}).get(ACROSS) for run in runs]
+    if ends and final != [*ends.values()][-1]:
+        rises = []  # those of the last stage were not recorded
+    if final and None not in final:
+        ends[END] = final
+    return ends, rises
 
 
 @cache
@@ -242,7 +320,7 @@ def exhibit_lines(paper: Mapping[str, Any], exhibit: Mapping[str, Any]) -> list[
         (part, list(claims_of(paper["citation"], part))) for part in parts_of(exhibit)
     ]
     every = [claim for _, claims in found for claim in claims]
-    why = exhibit.get("why", "")
+    why = exhibit.get("why", exhibit.get("open", ""))
     lines = [f"### {title_of(paper, exhibit)}", ""]
     lines += [f"**{summary(every)}**" + (f" {why}." if why else ""), ""]
     if figure := exhibit.get("figure"):
@@ -286,6 +364,8 @@ def reasons(claims: Sequence[Claim]) -> str:
     unknown = [claim.why for claim in claims if claim.verdict == UNKNOWN]
     counts = {
         "a row ended no higher than it began": BELOW,
+        "a row is unstable between seeds": UNSTABLE,
+        "the lower row still rises": RISING,
         "a start was not recorded": UNRECORDED,
         "the rows are too close": CLOSE,
     }
@@ -297,11 +377,36 @@ def reasons(claims: Sequence[Claim]) -> str:
     return f"{summary(claims)} Of those that cannot be told, {listed}."
 
 
+def unsettled(papers: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return the rows that are unstable or still rise: exhibit, row, both in words."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for paper in papers:
+        for exhibit in paper["exhibits"]:
+            for part in parts_of(exhibit):
+                for model, name in part["rows"].items():
+                    row = row_of(part, model, part["score"])
+                    place = part.get("file", LAB), part.get("table", ""), model
+                    if not (row.unstable() or row.rising()) or place in found:
+                        continue
+                    distance, stage = row.apart()
+                    apart = f"{distance:.1f} {STAGES.get(stage, stage)}"
+                    names = f"{paper['short']}, {' and '.join(exhibit['names'])}"
+                    rise = statistics.mean(row.rises) if row.rising() else None
+                    found[place] = [
+                        *(names, name.partition(" (−")[0]),  # sizes stand below
+                        apart if row.unstable() else "",
+                        "" if rise is None else f"{rise:+.2f}",
+                    ]
+    return list(found.values())
+
+
 def page(about: Mapping[str, Any]) -> str:
     """Return the page."""
     top, body, every = [], [], []
     for paper in about["papers"]:
         body += [f"## {paper['title']}", ""]
+        if notes := paper.get("notes"):
+            body += [notes.strip(), ""]
         for exhibit in paper["exhibits"]:
             claims = [
                 claim
@@ -327,6 +432,8 @@ def page(about: Mapping[str, Any]) -> str:
         ),
         *table(["exhibit", *VERDICTS], top, "lrrr"),
         *("## The rule", "", rule[1].strip(), "", *_unindented(rule[2]), ""),
+        *("Rows that are unstable or still rise, in points across languages:", ""),
+        *table(UNSETTLED, unsettled(about["papers"]), "llrr"),
         *(about["reading"].strip(), "", "    python experiments/papers.py", "", *body),
     ]
     return "\n".join(lines).rstrip() + "\n"

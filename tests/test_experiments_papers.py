@@ -78,6 +78,58 @@ def test_each_row_is_held_against_its_own_start(papers, which, start, trained, w
         assert (word, said) == ("holds", "")
 
 
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize(
+    ("ends", "trained", "told"),
+    [
+        ({"teach_student": [44.0, 34.0, 37.0]}, True, False),
+        ({"teach_student": [44.0, 34.0, 37.0], "the end": [5.0] * 3}, True, False),
+        ({"teach_student": [44.0, 42.0, 43.0]}, True, True),  # two points
+        ({"teach_student": [44.01, 42.0, 43.0]}, True, False),
+        ({"teach_student": [44.0, 34.0, 37.0]}, False, True),
+        ({}, True, True),
+    ],
+)
+def test_an_unstable_row_decides_nothing(papers, which, ends, trained, told):
+    rows = [papers.Row([9.0] * 3, 0.0), papers.Row([1.0] * 3, 0.0)]
+    rows[which] = papers.Row([5.0] * 3, 0.0, trained, ends)
+    word, said = papers.verdict(*rows)
+    if told:
+        assert (word, said) == ("holds", "")
+    else:
+        assert word == "cannot be told"
+        assert said == f"{('first', 'second')[which]} row is unstable between seeds"
+
+
+@pytest.mark.parametrize(
+    ("upper", "lower", "word"),
+    [
+        ([], [0.2, 0.1, 0.3], "cannot be told"),
+        ([], [0.2, 0.1, 0.0], "holds"),  # not in every seed
+        ([], [0.2, -0.1, 0.5], "holds"),
+        ([], [0.1, 0.1, 0.1], "holds"),  # under the least margin
+        ([0.2, 0.1, 0.3], [], "holds"),  # it goes away from the lower row
+        ([0.2, 0.1, 0.3], [0.2, 0.1, 0.3], "cannot be told"),
+    ],
+)
+def test_a_lower_row_that_still_rises_may_pass_the_other(papers, upper, lower, word):
+    high = papers.Row([9.0] * 3, 0.0, rises=upper)
+    low = papers.Row([1.0] * 3, 0.0, rises=lower)
+    opposite = {"holds": "does not hold"}.get(word, word)
+    for rows, wanted, which in (
+        ((high, low), word, "second"),
+        (
+            (low, high),
+            opposite,
+            "first",
+        ),
+    ):
+        found, said = papers.verdict(*rows)
+        told = wanted != "cannot be told"
+        assert found == wanted
+        assert said == ("" if told else f"{which} row is below and still rises")
+
+
 def test_a_row_that_was_not_measured_decides_nothing(papers):
     word, said = papers.verdict(papers.Row([9.0], 0.0), papers.Row([], None))
     assert (word, said) == ("cannot be told", "second row was not measured")
@@ -93,34 +145,122 @@ def sign(differences):
 
 
 def measured(part, model, score):
-    """Return the scores of a model and its start, read from the file."""
+    """Return scores, start, whether unstable, whether rising: read from the file."""
     path = EXPERIMENTS / "results" / part.get("file", "ablations.json")
     tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
     table = tables.get(part.get("table"), {"seeds": {}})
-    seeds = [it["rows"] for it in table["seeds"].values()]
-    if any(model not in rows for rows in seeds) or not seeds:
-        return None, None
-    start = table.get("starts", {}).get(model, {}).get(score)
+    seeds, last = [*table["seeds"].values()], part.get("after", {}).get(model)
+    name = "student" if last else model
+    if not seeds or any(name not in it["rows"] for it in seeds):
+        return None, None, False, False
+    start = table.get("starts", {}).get(name, {}).get(score)
     if start is None and "start" in part:
-        start = seeds[0][part["start"]][score]
-    return [rows[model][score] for rows in seeds], start
+        start = seeds[0]["rows"][part["start"]][score]
+    steps = "align_embedding teach_student contrastive_learning teach_thin_deep".split()
+    steps = [it + name.removeprefix("student") for it in steps]
+    if last:
+        assert score == "cross_lingual"
+        steps = steps[: steps.index(last) + 1]
+        scores = [it["ends"][last] for it in seeds]
+    else:
+        scores = [it["rows"][name][score] for it in seeds]
+    across = [] if last else [[it["rows"][name]["cross_lingual"] for it in seeds]]
+    across += [[it["ends"][k] for it in seeds] for k in steps if k in ends(seeds)]
+    unstable = max(max(it) - min(it) for it in across) > 2
+    rises = [[it["last_tenth"][k] for it in seeds] for k in steps if k in tenths(seeds)]
+    whole = "curves" not in seeds[0]["rows"][name]  # else stage 4 has no last tenth
+    rising = bool(rises) and whole and fmean(rises[-1]) > 0.1 and min(rises[-1]) > 0
+    return scores, start, unstable, rising
+
+
+def ends(seeds):
+    return seeds[0].get("ends", {})
+
+
+def tenths(seeds):
+    return seeds[0].get("last_tenth", {})
 
 
 def expected(part, upper, lower, share):
     """Return the verdict by the rule at the top of papers.py, read anew."""
     if part.get("why") or {upper, lower} & {*part.get("absent", {})}:
         return "cannot be told"
-    for model in (upper, lower):
-        scores, start = measured(part, model, part["score"])
+    rows = [measured(part, model, part["score"]) for model in (upper, lower)]
+    for model, (scores, start, unstable, _) in zip((upper, lower), rows, strict=True):
         if scores is None:
             return "cannot be told"
         if model in part.get("fixed", ()):
             continue
-        if start is None or sign([it - start for it in scores]) <= 0:
+        if start is None or sign([it - start for it in scores]) <= 0 or unstable:
             return "cannot be told"
-    high, low = (measured(part, it, part["score"])[0] for it in (upper, lower))
+    (high, *_, below), (low, *_, behind) = rows
     found = sign([a - share * b for a, b in zip(high, low, strict=True)])
+    if (found > 0 and behind) or (found < 0 and below):
+        return "cannot be told"
     return {1: "holds", -1: "does not hold", 0: "cannot be told"}[found]
+
+
+def test_the_last_score_on_the_way_is_the_rows_own():
+    """Both protocols of MSD's table 6 end with the same student."""
+    path = EXPERIMENTS / "results/ablations_backbone.json"
+    table = json.loads(path.read_text(encoding="utf-8"))["tables"]
+    for seed in table["msd_stages, SVD starts"]["seeds"].values():
+        own = seed["rows"]["student"]["cross_lingual"]
+        assert seed["ends"]["contrastive_learning"] == own
+
+
+def test_every_exhibit_with_open_orderings_says_why(papers):
+    for paper in papers.load()["papers"]:
+        for exhibit in paper["exhibits"]:
+            claims = [
+                claim.verdict
+                for part in papers.parts_of(exhibit)
+                for claim in papers.claims_of(paper["citation"], part)
+            ]
+            if "cannot be told" in claims:
+                assert exhibit.get("open") or exhibit.get("why"), exhibit["about"]
+
+
+def test_rows_that_are_unstable_or_rise_are_named_on_the_page(papers):
+    page = papers.page(papers.load())
+    listed = page.split("Rows that are unstable or still rise")[1].split("\n## ")[0]
+    names, moving = {}, set()
+    for paper in papers.load()["papers"]:
+        for exhibit in paper["exhibits"]:
+            for part in papers.parts_of(exhibit):
+                for model, name in part["rows"].items():
+                    if not part.get("table") or model in part.get("fixed", ()):
+                        continue
+                    row = part.get("file"), part["table"], model
+                    names.setdefault(row, []).append(name.partition(" (−")[0])
+                    if any(measured(part, model, part["score"])[2:]):
+                        moving.add(row)
+    assert moving
+    for row, found in names.items():  # one training may stand in several tables
+        shown = any(f"| {name} |" in listed for name in found)
+        assert shown or row not in moving, row
+
+
+def test_shares_of_parameters_beside_the_papers(papers):
+    """Rows that are said to keep a share say how many parameters are gone."""
+    exhibit = papers.load()["papers"][0]["exhibits"][0]
+    for part in list(papers.parts_of(exhibit))[:4]:
+        path = EXPERIMENTS / "results" / part["file"]
+        tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
+        rows = tables[part["table"]]["seeds"]["0"]["rows"]
+        blocks = papers.published("ding2022")["tables"]
+        printed = {k: row for it in blocks for k, row in it["rows"].items()}
+        sizes = {k: sum(printed[name][-2:]) for k, name in part["printed"].items()}
+        assert "in brackets the change of parameters" in part["title"]
+        for model, name in part["rows"].items():
+            if model == "assistant":
+                continue
+            ours = 1 - rows[model]["parameters"] / rows["assistant"]["parameters"]
+            theirs = 100 - 100 * sizes[model] / sizes["assistant"]
+            said = name.rpartition("(−")[2].removesuffix(" %)").split(" %; paper −")
+            assert float(said[0]) == round(100 * ours), name
+            digits = len(said[1].partition(".")[2])
+            assert float(said[1]) == round(theirs, digits), name
 
 
 def test_every_verdict_follows_from_the_result_files(papers):
@@ -290,6 +430,6 @@ def test_every_row_of_the_page_is_in_its_result(papers):
     for paper in papers.load()["papers"]:
         for exhibit in paper["exhibits"]:
             for part in papers.parts_of(exhibit):
-                if "table" in part:
+                if part.get("table"):
                     for model in part["rows"]:
                         assert measured(part, model, part["score"])[0], model

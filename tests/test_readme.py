@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from statistics import fmean
 
@@ -17,6 +18,11 @@ SCORES = "cross_lingual", "monolingual", "retrieval"
 
 def read(name):
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+BACKBONE = read("ablations_backbone.json")["tables"]
+STAGES = "msd_stages, SVD starts"
+SHOWN = "across", "within", "english", "tatoeba"
 
 
 def rows_of(name):
@@ -118,17 +124,6 @@ def test_the_summaries_of_stage_1_have_the_scores_of_its_runs():
         "`assistant12`). small12 is trained in the same way, with fewer tokens and "
         f"weights rounded to 4 bits, and has {small12:.1f} "
     ) in " ".join(README.split())
-    halves = read("stage1.json")
-    (of,) = (halves[it] for it in halves if it.startswith("report: de es fr"))
-    begun, ended = of["backbone_64000_without_others"]["0.0"], of["backbone_64000"]
-    across, tatoeba = (
-        f"{ended['1.0'][key] - begun[key]:.1f}" for key in ("across", "tatoeba")
-    )
-    assert (
-        f"with 64,000 tokens: {across} points across languages and {tatoeba} on Tatoeba"
-    ) in EXPERIMENTS
-    cost = ended["all tokens"]["across"] - ended["1.0"]["across"]
-    assert f"64,000 of 94,536 tokens: {cost:.1f} points across" in EXPERIMENTS
 
 
 def test_scores_of_tiny12s_variants_are_those_of_the_file():
@@ -155,41 +150,169 @@ def test_fine_tuning_has_the_scores_of_its_run():
     rows = rows_of("xkd_lab")
     before, after = rows["assistant before STS"], rows["assistant"]
     assert cells == [scores(before), scores(after)]
-    gain = after["monolingual"] - before["monolingual"]
-    assert f"{gain:.1f} points within languages" in EXPERIMENTS
+
+
+def differences(table, upper, lower, key="cross_lingual"):
+    """Return by seed how far a row of a table is above another one."""
+    rows = [it["rows"] for it in BACKBONE[table]["seeds"].values()]
+    return [it[upper][key] - it[lower][key] for it in rows]
+
+
+def span(*found):
+    """Return the least and the largest of some numbers, without a sign."""
+    signs = {it > 0 for numbers in found for it in numbers}
+    assert len(signs) == 1, found
+    sizes = [abs(it) for numbers in found for it in numbers]
+    return f"{min(sizes):.1f} to {max(sizes):.1f}"
+
+
+def added_by(stage, before, table=STAGES, suffix=""):
+    """Return by seed what a stage adds across languages to the one before it."""
+    ends = [it["ends"] for it in BACKBONE[table]["seeds"].values()]
+    return [it[f"{stage}{suffix}"] - it[f"{before}{suffix}"] for it in ends]
+
+
+def share_of(name):
+    """Return what a student of small12 keeps, and how many parameters it lost, in %."""
+    seeds = [it["rows"] for it in BACKBONE["msd_sizes"]["seeds"].values()]
+    own, whole = (
+        fmean(it[row]["cross_lingual"] for it in seeds) for row in (name, "assistant")
+    )
+    sizes = [seeds[0][row]["parameters"] for row in (name, "assistant")]
+    return 100 * own / whole, 100 - 100 * sizes[0] / sizes[1]
+
+
+def published(row):
+    """Return what a student of the paper's MiniLM keeps, and how many parameters."""
+    path = ROOT / "experiments/published/ding2022.toml"
+    about = tomllib.loads(path.read_text(encoding="utf-8"))
+    rows = {k: v for it in about["tables"] for k, v in it["rows"].items()}
+    name = "MiniLM <- SBERT-paraphrases"
+    own, whole = rows[f"{name}, bottleneck 128, {row}"], rows[name]
+    return 100 * own[1] / whole[1], 100 - 100 * sum(own[-2:]) / sum(whole[-2:])
+
+
+def test_every_number_of_the_answers_is_that_of_a_file():
+    cells = table(EXPERIMENTS.split("| script |")[0])
+    stage_4 = span(added_by("contrastive_learning", "teach_student"))
+    within, across = (
+        -fmean(differences(STAGES, "student", "student_stage123", key))
+        for key in ("monolingual", "cross_lingual")
+    )
+    once = span(differences("msd_ablations", "student_norec", "student_nomclnorec"))
+    narrow = span(differences("msd_sizes", "student", "student_b128"))
+    layers = span(differences("msd_sizes", "student_ru12", "student_b128"))
+    (twelve, less), (three, least) = map(share_of, ("student_ru12", "student_b128"))
+    halves = read("stage1.json")
+    (of,) = (halves[it] for it in halves if it.startswith("report: de es fr"))
+    begun, ended = of["backbone_64000_without_others"]["0.0"], of["backbone_64000"]
+    gains = {key: ended["1.0"][key] - begun[key] for key in begun if key in SHOWN}
+    assert min(gains["within"], gains["english"]) >= 0
+    cost = ended["all tokens"]["across"] - ended["1.0"]["across"]
+    before, after = (
+        rows_of("xkd_lab")[name]["monolingual"]
+        for name in ("assistant before STS", "assistant")
+    )
+    answers = {
+        "Do four stages beat three?": (
+            f"As the paper measures it, yes: stage 4 adds {stage_4} points across "
+            "languages to what stage 3 of the same run leaves. With equal steps, no: "
+            f"four score {within:.1f} points lower within languages and {across:.1f} "
+            "across. Both beat a single stage"
+        ),
+        "Do recurrence and contrastive learning help?": (
+            f"Contrastive learning adds {once} points across languages where layers "
+            "run once. Recurrence cannot be told: its students are unstable between "
+            "seeds"
+        ),
+        "Does a bottleneck cost less than fewer layers?": (
+            "After 550 steps, yes: across languages a bottleneck of 128 costs "
+            f"{narrow} points, three layers in place of twelve {layers}. The students "
+            "with three layers are unstable and still rise"
+        ),
+        "How much of its assistant does a student keep?": (
+            f"With a bottleneck of 128, {twelve:.1f} % of small12 across languages "
+            f"with all twelve layers ({less:.0f} % fewer parameters), {three:.1f} % "
+            f"with three ({least:.0f} % fewer)"
+        ),
+        "Does stage 1 help a pre-trained multilingual model?": (
+            f"Yes, in `msd_backbone` with 64,000 tokens: {gains['across']:.1f} points "
+            f"across languages and {gains['tatoeba']:.1f} on Tatoeba, and nothing is "
+            "lost within languages or in English"
+        ),
+        "What does a smaller vocabulary cost?": (
+            f"64,000 of 94,536 tokens: {cost:.1f} points across languages"
+        ),
+        "What does fine-tuning on STS scores add?": (
+            f"{after - before:.1f} points within languages"
+        ),
+    }
+    for question, (answer, _) in cells.items():
+        if re.search(r"\d", answer.replace("small12", "").replace("tiny12", "")):
+            assert answer == answers.pop(question)
+    assert not answers
+
+
+def test_every_number_of_what_we_learnt_is_that_of_a_file():
+    text = " ".join(README.split("What we have learnt so far")[1].split())
+    (twelve, less), (three, least) = map(share_of, ("student_ru12", "student_b128"))
+    theirs = [number for row in ("RU 12", "RU 3") for number in published(row)]
+    assert (
+        f"keep {twelve:.0f} % of its cross-lingual score with all twelve layers "
+        f"({less:.0f} % fewer parameters) and {three:.0f} % with three "
+        f"({least:.0f} % fewer)"
+    ) in text
+    assert (
+        "Ding et al. report {:.1f} % ({:.0f} % fewer) and {:.1f} % ({:.0f} % fewer)"
+    ).format(*theirs) in text
+    stage_4 = span(added_by("contrastive_learning", "teach_student"))
+    single, three = (
+        abs(fmean(differences(STAGES, "student", name)))
+        for name in ("student_single", "student_stage123")
+    )
+    assert f"Stage 4 adds {stage_4} points across languages" in text
+    assert (
+        f"score {single:.1f} points higher than a single one, and {three:.1f}" in text
+    )
+    rows = rows_of("msd_backbone")
+    own, whole = (
+        rows[name]["parameters"] for name in ("student, teach_student", "assistant")
+    )
+    assert f"and {100 - 100 * own / whole:.0f} % fewer parameters, and keeps" in text
 
 
 def test_figures_of_the_papers_page_that_notes_repeat_are_those_of_the_files():
     tables = read("ablations.json")["tables"]
     page = (ROOT / "experiments/papers.md").read_text(encoding="utf-8")
     page = " ".join(page.split())
-    backbone = read("ablations_backbone.json")["tables"]
-    seeds = [it["rows"] for it in backbone["msd_stages, SVD starts"]["seeds"].values()]
+    stage_4 = span(added_by("contrastive_learning", "teach_student"))
+    assert f"stage 4 adds {stage_4} points across languages" in page
     within, across = (
-        fmean(it["student_stage123"][key] - it["student"][key] for it in seeds)
+        -fmean(differences(STAGES, "student", "student_stage123", key))
         for key in ("monolingual", "cross_lingual")
     )
     assert f"(−{within:.1f} points within languages, −{across:.1f} across)" in page
-    sizes = [it["rows"] for it in backbone["msd_sizes"]["seeds"].values()]
-    (twelve, less), (three, least) = (
-        (
-            100 * fmean(it[name]["cross_lingual"] for it in sizes)
-            / fmean(it["assistant"]["cross_lingual"] for it in sizes),
-            100 - 100 * sizes[0][name]["parameters"]
-            / sizes[0]["assistant"]["parameters"],
-        )
-        for name in ("student_ru12", "student_b128")
-    )  # fmt: skip
+    (twelve, less), (three, least) = map(share_of, ("student_ru12", "student_b128"))
+    theirs = [number for row in ("RU 12", "RU 3") for number in published(row)]
     assert (
         f"all twelve layers keep {twelve:.1f} % of the cross-lingual score with "
-        f"{less:.0f} % fewer parameters, three layers run four times {three:.1f} % "
-        f"with {least:.0f} % fewer."
+        f"{less:.0f} % fewer parameters. The paper's student of the same backbone, "
+        f"MiniLM, keeps {theirs[0]:.1f} % with {theirs[1]:.0f} % fewer."
     ) in page
     assert (
-        f"keep {twelve:.0f} % of its cross-lingual score with all twelve layers "
-        f"({less:.0f} % fewer parameters) and {three:.0f} % with three "
-        f"({least:.0f} % fewer)"
-    ) in " ".join(README.split())
+        f"Three layers run four times keep {three:.1f} % with {least:.0f} % fewer "
+        f"parameters, where the paper's keep {theirs[2]:.1f} % with {theirs[3]:.0f} % "
+        "fewer."
+    ) in page
+    lost = added_by("contrastive_learning", "teach_student", "msd_sizes", "_ru12")
+    assert max(lost) < 0
+    assert f"it takes {span(lost)} points across languages from the one with" in page
+    hard, soft = (
+        differences("msd_ablations", name, "student_nomcl")
+        for name in ("student_cehard", "student_ce")
+    )
+    assert f"{span(hard)} points above no contrastive term" in page
+    assert f"{span(soft)} points below no contrastive term" in page
     widths = tables["lealla_dimensions"]["seeds"].values()
     wide, *narrow = (
         fmean(it["rows"][f"reduced_{width}"]["retrieval"] for it in widths)
@@ -198,7 +321,7 @@ def test_figures_of_the_papers_page_that_notes_repeat_are_those_of_the_files():
     lost = [f"{wide - score:.1f}" for score in narrow]
     assert f"64 dimensions score {lost[0]} points lower on Tatoeba than 128" in page
     assert f"and 32 score {lost[1]} lower" in page
-    layers = backbone["msd_layers"]
+    layers = BACKBONE["msd_layers"]
     ended, begun = layers["seeds"]["0"]["rows"], layers["starts"]
     said = [
         f"{found[name]['cross_lingual']:.1f}"
@@ -209,6 +332,39 @@ def test_figures_of_the_papers_page_that_notes_repeat_are_those_of_the_files():
         "takes twelve layers from {} to {} across languages and the first six from {} "
         "to {}. The first four fall from {} to {}, a single one from {} to {}."
     ).format(*said) in " ".join(EXPERIMENTS.split())
+
+
+def test_the_bullets_of_small12s_and_e5s_students_are_those_of_the_file():
+    text = " ".join(EXPERIMENTS.split())
+    ends = [it["ends"] for it in BACKBONE["msd_ablations"]["seeds"].values()]
+    four, once = (
+        "{:.1f}, {:.1f} and {:.1f}".format(*(it[f"teach_student{end}"] for it in ends))
+        for end in ("", "_norec")
+    )
+    assert f"at {four} with three seeds, where the other ends at {once}." in text
+    starts = BACKBONE["msd_ablations"]["starts"]
+    behind = (
+        starts["student_norec"]["cross_lingual"] - (starts["student"]["cross_lingual"])
+    )
+    assert f"begins {behind:.1f} points lower across languages" in text
+    pairs = ("student", "student_norec"), ("student_norec", "student_nomclnorec")
+    pairs += (("student", "student_nomcl"),)
+    recurrence, contrast, unstable = (
+        [span(differences("msd_ablations", *pair, key)) for key in SCORES[1::-1]]
+        for pair in pairs
+    )
+    assert f"it is {recurrence[0]} points lower within languages" in text
+    assert f"gains 4.6, and {recurrence[1]} higher across." in text
+    assert f"by {contrast[0]} points within languages and {contrast[1]} across" in text
+    assert f"there it adds {unstable[0]} and {unstable[1]}." in text
+    seeds = BACKBONE[STAGES]["seeds"].values()
+    after_3, after_4, longer = (
+        span([it["ends"][step] for it in seeds])
+        for step in ("teach_student", "contrastive_learning", "teach_student_stage123")
+    )
+    assert f"a student scores {after_3} across languages." in text
+    assert f"take it to {after_4}, which" in text
+    assert f"take it to {longer}, which is that of equal steps" in text
 
 
 def test_shares_by_the_layers_that_a_student_gets_are_those_of_the_file():

@@ -114,6 +114,25 @@ def test_equation_2_takes_the_teacher_for_both_sides():
     assert summed["target_mse"] == pytest.approx(DIM * made["target_mse"], rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "weights"),
+    [
+        (TeachAssistant, {"source_mse": 0, "target_mse": 0}),
+        (ContrastiveLearning, {"kd_weight": 0, "contrastive": None}),
+    ],
+)
+def test_the_other_printing_of_equations_2_and_6_is_a_loss_term(kind, weights):
+    """There, the teacher reads the translation in the second term."""
+    (x, y), model = batch(), network()
+    y |= {"own": y["assistant_source"], "own_target": y["assistant_target"]}
+    term = stages.LossTerm("own", "feature_distillation", ("own", "own_target"))
+    stage = kind(model, losses=[term], **weights)
+    sides = zip(vectors(model, x), (y["own"], y["own_target"]), strict=True)
+    wanted = sum(np.mean((side - goal) ** 2) for side, goal in sides)
+    assert terms_of(stage, x, y)["own"] == pytest.approx(wanted, rel=1e-5)
+    assert stage.term_weights == {"source_mse": 0, "target_mse": 0, "own": 1}
+
+
 def test_equation_3_compares_masked_means_of_the_embedding_block():
     (x, y), model = batch(), network()
     made = terms_of(AlignEmbedding(model), x, y)

@@ -45,7 +45,8 @@ class ContrastiveLearning(Stage):
 
     The loss is `kd_weight * (mse(source, teacher) + mse(target, teacher)) +
     contrastive_weight * contrastive`, where `target` is the translation. If you write
-    your own batches, give each the same number of pairs.
+    your own batches, give each the same number of pairs. The printings of equation 6
+    differ as those of equation 2, see `TeachAssistant`.
 
     Targets: `teacher` `(n, dim)`, vectors of the source side.
     Terms: `source_mse`, `target_mse` and, unless left out, `contrastive`.

@@ -9,7 +9,9 @@ class TeachAssistant(Stage):
 
     The loss is `mse(source, teacher) + mse(target, teacher)`, where `target` is the
     translation. The teacher may read only English, so both terms use its vector of the
-    source side.
+    source side. In another printing of equation 2, the second term has its vector of
+    the translation. For that loss, give both terms the weight 0 and add a `LossTerm` of
+    `FeatureDistillation` whose goals are the teacher's vectors of both sides.
 
     Targets: `teacher` `(n, dim)`, vectors of the source side.
     Terms: `source_mse`, `target_mse`, means over batch and dims.

@@ -8,7 +8,7 @@ A claim says that one row of a table is above another. The rule for it:
        training began from. Rows that were not trained here need no start.
     3. Both rows must be stable: after each of their stages, the seeds' scores across
        languages must lie within two points. At another learning rate, an unstable row
-       may end elsewhere.
+       may end elsewhere. A single seed does not show whether a row is stable.
     4. The lower row must have stopped rising. A row still rises if the last tenth of
        the steps of its last stage added points across languages in every seed, and
        more than 0.1 in the mean. With more steps, it may pass the other row.

@@ -342,6 +342,9 @@ def test_the_bullets_of_small12s_and_e5s_students_are_those_of_the_file():
         for end in ("", "_norec")
     )
     assert f"at {four} with three seeds, where the other ends at {once}." in text
+    page = (ROOT / "experiments/papers.md").read_text(encoding="utf-8")
+    rounded = [f"{it['teach_student']:.0f}" for it in ends]
+    assert f"end stage 3 at {rounded[0]}, {rounded[1]} and {rounded[2]} points" in page
     starts = BACKBONE["msd_ablations"]["starts"]
     behind = (
         starts["student_norec"]["cross_lingual"] - (starts["student"]["cross_lingual"])
@@ -365,6 +368,65 @@ def test_the_bullets_of_small12s_and_e5s_students_are_those_of_the_file():
     assert f"a student scores {after_3} across languages." in text
     assert f"take it to {after_4}, which" in text
     assert f"take it to {longer}, which is that of equal steps" in text
+    within, across, late = (
+        span(differences(STAGES, "student", name, key))
+        for name, key in (
+            ("student_single", "monolingual"),
+            ("student_single", "cross_lingual"),
+            ("student_longer", "cross_lingual"),
+        )
+    )
+    assert f"by {within} points within languages and {across} across, though" in text
+    assert f"the assistant's 150 steps stays {late} points behind" in text
+    begun = BACKBONE[STAGES]["starts"]["student_stage12"]["cross_lingual"]
+    ended = fmean(it["rows"]["student_stage12"]["cross_lingual"] for it in seeds)
+    assert f"{begun:.1f} before, {ended:.1f} after 550 steps" in text
+
+
+def test_the_bullets_of_layers_and_bottlenecks_are_those_of_the_file():
+    text = " ".join(EXPERIMENTS.split())
+    (twelve, less), (six, _), (three, least) = map(
+        share_of, ("student_ru12", "student_ru6", "student_b128")
+    )
+    theirs = [number for row in ("RU 12", "RU 3") for number in published(row)]
+    assert (
+        f"keep {twelve:.1f} % of small12's cross-lingual score ({less:.0f} % fewer "
+        f"parameters), six (run twice) {six:.1f} %, three (run four times) "
+        f"{three:.1f} % ({least:.0f} % fewer). The paper's MiniLM keeps "
+        "{:.1f} % with twelve ({:.0f} % fewer) and {:.1f} % with three ({:.0f} % fewer)"
+    ).format(*theirs) in text
+    sizes = BACKBONE["msd_sizes"]
+    begun = {name: row["cross_lingual"] for name, row in sizes["starts"].items()}
+    ends = [it["ends"] for it in sizes["seeds"].values()]
+    stage_2 = fmean(it["align_embedding_ru12"] for it in ends) - begun["student_ru12"]
+    stage_3 = fmean(added_by("teach_student", "align_embedding", "msd_sizes", "_ru12"))
+    stage_4 = added_by("contrastive_learning", "teach_student", "msd_sizes", "_ru12")
+    assert (
+        f"takes {begun['assistant']:.1f} points across languages to "
+        f"{begun['student_ru12']:.1f}. Stage 2 adds {stage_2:.1f} and stage 3 "
+        f"{stage_3:.1f}; stage 4 takes {span(stage_4)} away again. With three layers "
+        f"run four times, {begun['student_b128']:.1f} are left"
+    ) in text
+    low, high = (
+        span([round(it[f"{stage}_b128"]) for it in ends]).replace(".0", "")
+        for stage in ("teach_student", "contrastive_learning")
+    )
+    assert f"of which stage 3 makes {low} and stage 4 {high} (" in text
+    rows = sizes["seeds"]["0"]["rows"]
+    for upper, said in (
+        ("student", "a bottleneck of 128 saves {} million parameters and costs {} "),
+        ("student_ru12", "Nine layers less save {} million and cost {} "),
+    ):
+        saved = (rows[upper]["parameters"] - rows["student_b128"]["parameters"]) / 1e6
+        across, within = (
+            differences("msd_sizes", upper, "student_b128", key)
+            for key in ("cross_lingual", "monolingual")
+        )
+        if upper == "student_ru12":  # whole points are near enough
+            across, within = ([round(x) for x in it] for it in (across, within))
+        spans = [span(it).replace(".0", "") for it in (across, within)]
+        sentence = said.format(f"{saved:.1f}", spans[0])
+        assert f"{sentence}points across languages, {spans[1]} within" in text
 
 
 def test_shares_by_the_layers_that_a_student_gets_are_those_of_the_file():

@@ -5,7 +5,8 @@
 200 sentences in 11 languages, from all files of `<data>/parallel/dev`, go through the
 JavaScript of export/ and onnxruntime-web: float32, float16 and int8, or what
 `--quantize` names. Milliseconds (of an idle machine, one thread) are the median of one
-sentence of 12 words, of the first 64 together, and of loading. Needs Node with npm,
+sentence of 12 words, of the first 64 together, and of loading. `--peer` is timed beside
+them, in 8 bits by onnxruntime's tool, in transformers.js. Needs Node with npm,
 which fetches onnxruntime-web, and Chromium; the example page is opened too. Writes
 benchmarks/results/javascript_check.json. Exit code 1: an id differs from Python's, or a
 float vector has a cosine under 0.999 with Keras'.
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from runtimes import as_peers_do
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
@@ -38,27 +40,35 @@ LANGUAGES = "en ar de es fr it ja pl ru tr zh".split()
 SENTENCES, LEAST_COSINE, WAIT = 200, 0.999, 300
 SENTENCE = "The children are playing football in the park behind the old school."
 FLOAT = (None, "fp16")
+TRANSFORMERS = "@huggingface/transformers"
+QUANTIZED = "onnx/model_quantized.onnx"
 
+TIMES = """
+const SENTENCE = "SENTENCE_OF_12_WORDS";
+const WARM_UP = 20, CALLS = 50;
+export async function timed(encode, texts) {
+  const times = [];
+  for (let call = 0; call < WARM_UP + CALLS; call++) {
+    const start = performance.now();
+    await encode([SENTENCE]);
+    times.push(performance.now() - start);
+  }
+  const ms = times.slice(WARM_UP).sort((a, b) => a - b)[CALLS >> 1];
+  const start = performance.now();
+  await encode(texts.slice(0, 64));
+  return { ms, ms_of_64: performance.now() - start };
+}
+""".replace("SENTENCE_OF_12_WORDS", SENTENCE)
 CHECK = """
 import { createEncoder } from "./embed.mjs";
-const CALLS = 30;
-const SENTENCE = "SENTENCE_OF_12_WORDS";
+import { timed } from "./timed.mjs";
 export async function check(model, texts, ort) {
   const begin = performance.now();
   const encoder = await createEncoder(model, ort);
   const ms_to_load = performance.now() - begin;
   const vectors = (await encoder.encode(texts)).map((one) => Array.from(one));
-  const times = [];
-  for (let call = 0; call < CALLS + 5; call++) {
-    const start = performance.now();
-    await encoder.encode([SENTENCE]);
-    times.push(performance.now() - start);
-  }
-  const ms = times.slice(5).sort((a, b) => a - b)[CALLS >> 1];
-  const start = performance.now();
-  await encoder.encode(texts.slice(0, 64));
-  const ms_of_64 = performance.now() - start;
-  return { ids: encoder.tokenizer.encode(texts), vectors, ms, ms_of_64, ms_to_load };
+  const times = await timed((texts) => encoder.encode(texts), texts);
+  return { ids: encoder.tokenizer.encode(texts), vectors, ms_to_load, ...times };
 }
 """
 NODE = """
@@ -69,7 +79,41 @@ const model = new Uint8Array(await readFile("model.onnx"));
 const texts = JSON.parse(await readFile("texts.json", "utf8"));
 await writeFile("node.json", JSON.stringify(await check(model, texts, ort)));
 """
-CHECK = CHECK.replace("SENTENCE_OF_12_WORDS", SENTENCE)
+PEER = """
+import { timed } from "./timed.mjs";
+export async function check(library, place, texts) {
+  Object.assign(library.env, { allowRemoteModels: false, allowLocalModels: true });
+  library.env.localModelPath = place;
+  const begin = performance.now();
+  const embed = await library.pipeline("feature-extraction", "peer", { dtype: "q8" });
+  const ms_to_load = performance.now() - begin;
+  const encode = (texts) => embed(texts, { pooling: "mean", normalize: true });
+  return { ms_to_load, ...(await timed(encode, texts)) };
+}
+"""
+PEER_NODE = """
+import { readFile, writeFile } from "node:fs/promises";
+import * as library from "@huggingface/transformers";
+import { check } from "./peer.mjs";
+const texts = JSON.parse(await readFile("texts.json", "utf8"));
+await writeFile("node.json", JSON.stringify(await check(library, "./", texts)));
+"""
+PEER_PAGE = """
+<!doctype html>
+<script type="module">
+async function answer() {
+  const modules = "/web/node_modules/";
+  const name = "@huggingface/transformers/dist/transformers.min.js";
+  const library = await import(modules + name);
+  library.env.backends.onnx.wasm.wasmPaths = modules + "onnxruntime-web/dist/";
+  const { check } = await import("./peer.mjs");
+  const texts = await (await fetch("texts.json")).json();
+  return check(library, "/web/", texts);
+}
+const found = await answer().catch((error) => ({ error: String(error) }));
+await fetch("/result", { method: "POST", body: JSON.stringify(found) });
+</script>
+"""
 PAGE = """
 <!doctype html>
 <script type="importmap">
@@ -105,6 +149,9 @@ def main() -> int:
         default=["none", "fp16", "int8"],
         help="the files to make; none is float32",
     )
+    parser.add_argument(
+        "--peer", help="what load_encoder takes, to time in 8 bits in transformers.js"
+    )
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     npm, node = program("npm"), program("node")
@@ -134,14 +181,18 @@ def main() -> int:
                 row = compared(encoder, texts, answer)
                 row["bytes"] = (web / "model.onnx").stat().st_size
                 rows.append({"runtime": runtime, "quantize": quantize} | row)
-        packages = json.loads((web / "node_modules/.package-lock.json").read_text())
+        versions = {"onnxruntime-web": installed(web, "onnxruntime-web")}
+        if options.peer:
+            web = Path(name) / "peer" / "web"
+            rows += peer_rows(options.peer, web, texts)
+            versions[TRANSFORMERS] = installed(web, TRANSFORMERS)
     for row in rows:
         print(
-            "{runtime:9} {quantize!s:5} {ids_differ:3} ids differ, cosine "
-            "min {min_cosine:.7f} mean {mean_cosine:.7f}, {ms:.2f} ms a "
-            "sentence, {ms_of_64:.0f} ms 64, {bytes:,} bytes".format(**row)
+            f"{row['runtime']:24} {row['quantize']!s:10} {row['ms']:.2f} ms a "
+            f"sentence, {row['ms_of_64']:.0f} ms 64, {row['bytes']:,} bytes"
+            + " {ids_differ} ids differ, cosine {min_cosine:.7f}".format(**row)
+            * ("ids_differ" in row)
         )
-    version = packages["packages"]["node_modules/onnxruntime-web"]["version"]
     result = {
         "command": "python benchmarks/javascript_check.py --data DATA --encoder FOLDER",
         "encoder": encoder.fingerprint,
@@ -150,17 +201,65 @@ def main() -> int:
         "versions": {
             "node": output(node, "--version"),
             "chromium": output(chromium, "--version"),
-            "onnxruntime-web": version,
+            **versions,
         },
         "rows": rows,
     }
     write_json(options.out, result)
     return int(
-        any(row["ids_differ"] for row in rows)
+        any(row.get("ids_differ") for row in rows)
         or any(
             row["min_cosine"] < LEAST_COSINE for row in rows if row["quantize"] in FLOAT
         )
     )
+
+
+def peer_rows(source: str, web: Path, texts: list[str]) -> list[dict[str, Any]]:
+    """Time an encoder in transformers.js, as a folder of the hub with 8 bits.
+
+    In Node, that library runs onnxruntime's own program, and not WebAssembly.
+    """
+    folder = web / "peer"
+    web.mkdir(parents=True)
+    # Without scripts: that of onnxruntime-node fetches what a GPU needs.
+    install = [program("npm"), "install", "--silent", "--ignore-scripts", "--no-audit"]
+    subprocess.run([*install, TRANSFORMERS], cwd=web, check=True)
+    (web / "texts.json").write_text(json.dumps(texts))
+    (web / "timed.mjs").write_text(TIMES)
+    (web / "peer.mjs").write_text(PEER)
+    (web / "run.mjs").write_text(PEER_NODE)
+    (web / "check.html").write_text(PEER_PAGE)
+    exact, rounded = folder / "onnx" / "model.onnx", folder / QUANTIZED
+    load_encoder(source).export(
+        folder, format="huggingface", leave_out=["weights", "int8"]
+    )
+    as_peers_do(exact, rounded)
+    subprocess.run([program("node"), "run.mjs"], cwd=web, check=True)
+    found = {
+        "transformers.js, node": json.loads((web / "node.json").read_text()),
+        "transformers.js, chromium": in_chromium(
+            program("chromium", "chromium-browser", "google-chrome"),
+            web.parent,
+            web.parent / "profile",
+        ),
+    }
+    about = {"encoder": source, "quantize": "q8", "bytes": rounded.stat().st_size}
+    return [{"runtime": name} | about | times(it) for name, it in found.items()]
+
+
+def times(answer: dict[str, Any]) -> dict[str, float]:
+    """Return an answer's milliseconds, rounded."""
+    return {
+        "ms": round(answer["ms"], 3),
+        "ms_of_64": round(answer["ms_of_64"], 1),
+        "ms_to_load": round(answer["ms_to_load"]),
+    }
+
+
+def installed(web: Path, name: str) -> str:
+    """Return the version of a package that npm has installed."""
+    lock = json.loads((web / "node_modules/.package-lock.json").read_text())
+    return str(lock["packages"][f"node_modules/{name}"]["version"])
 
 
 def program(*names: str) -> str:
@@ -192,6 +291,7 @@ def sentences(folder: Path) -> list[str]:
 def write_app(web: Path, texts: list[str]) -> None:
     """Write beside the example what runs it on the texts."""
     (web / "texts.json").write_text(json.dumps(texts))
+    (web / "timed.mjs").write_text(TIMES)
     (web / "check.mjs").write_text(CHECK)
     (web / "run.mjs").write_text(NODE)
     (web / "check.html").write_text(PAGE)
@@ -267,10 +367,7 @@ def compared(
         "ids_differ": sum(ours != theirs for ours, theirs in pairs),
         "min_cosine": round(float(cosine.min()), 7),
         "mean_cosine": round(float(cosine.mean()), 7),
-        "ms": round(answer["ms"], 3),
-        "ms_of_64": round(answer["ms_of_64"], 1),
-        "ms_to_load": round(answer["ms_to_load"]),
-    }
+    } | times(answer)
     return row | {key: answer[key] for key in ("nearest",) if key in answer}
 
 

@@ -21,6 +21,7 @@ FUNCTIONS = {
     "huggingface": {
         "write": "huggingface.write",
         "load": "huggingface.load",
+        "compared": "huggingface.compared",
         "header": "huggingface.header",
     },
     "gguf": {"write": "gguf.write", "load": "gguf.load"},

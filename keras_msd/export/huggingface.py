@@ -153,6 +153,17 @@ def load(path: str | Path, threads: int | None = None, name: str = FILE) -> Run:
     return run
 
 
+def compared(encoder: Any, texts: Sequence[str]) -> list[str]:
+    """Return the texts without the name of a special token, as `Format.compared`.
+
+    In a tokenizer.json such a name is the token, or unknown, as the reader decides.
+    """
+    from keras_msd.export.huggingface_tokenizer import special_names
+
+    names = special_names(encoder.tokenizer)
+    return [text for text in texts if not any(name in text for name in names)]
+
+
 def _model(encoder: Any, quantize: str | None, tokens: bool) -> "onnx.ModelProto":
     from keras_msd.export.onnx_network import FLOAT, INT64, Graph, append_network
 
@@ -178,7 +189,7 @@ def _proven(encoder: Any, run: Run, quantize: str | None, file: str) -> dict[str
     Raises:
         ExportError: A cosine is smaller than it may be.
     """
-    texts = list(dict.fromkeys(proof_sentences()))
+    texts = compared(encoder, list(dict.fromkeys(proof_sentences())))
     before = encoder.encode(texts, progress=False, prompt="")
     found = parity(texts, before, run(texts))
     least = THRESHOLDS[quantize].min_cosine

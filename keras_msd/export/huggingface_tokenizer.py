@@ -57,9 +57,11 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None
     }
     if tokenizer.kind == "unigram":
         names |= {"bos_token": start, "eos_token": end}
-    special = dict.fromkeys([*names.values(), *control_pieces(tokenizer)])
     backend.add_special_tokens(
-        [AddedToken(name, normalized=False, special=True) for name in special]
+        [
+            AddedToken(name, normalized=False, special=True)
+            for name in special_names(tokenizer)
+        ]
     )
     backend.post_processor = processors.TemplateProcessing(
         single=f"{start} $A {end}",
@@ -152,6 +154,14 @@ def backend_of(tokenizer: Tokenizer) -> Backend:
     backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     backend.decoder = decoders.Metaspace(prepend_scheme=scheme)
     return backend
+
+
+def special_names(tokenizer: Tokenizer) -> list[str]:
+    """Return the pieces that a written tokenizer.json takes for special tokens."""
+    pieces = tokenizer.pieces()
+    roles = tokenizer.start_id, tokenizer.end_id, tokenizer.pad_id, tokenizer.unknown_id
+    names = [pieces[number] for number in roles]
+    return list(dict.fromkeys([*names, *control_pieces(tokenizer)]))
 
 
 def control_pieces(tokenizer: Tokenizer) -> list[str]:

@@ -17,6 +17,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,14 @@ PAGE, PLOT, PUBLISHED = HERE / "pareto.md", HERE / "pareto.svg", HERE / "pareto.
 LANGUAGES = ["ar", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "tr", "zh"]
 FIVE = ("de", "es", "fr", "ja", "zh")
 FLOAT = "float32"
-FILES = {"litert_text": "model.tflite", "onnx_text": "model.onnx"}
+FILES = {
+    "litert_text": "model.tflite",
+    "onnx_text": "model.onnx",
+    "gguf": "model.gguf",
+    "saved_model": "",
+}
+QUANTIZED = {"gguf": {"int4": "q4_0", "int8": "q8_0"}}  # where names are others
+PACKAGE = "package"  # of ours, which needs no TensorFlow
 SENTENCE = "The children are playing football in the park behind the old school."
 CALLS = 300
 PREFIXES = 256, 128, 64, 32
@@ -120,7 +128,8 @@ def measure(
             default int8.
         data: The data folder.
         part: A half of the sets; None for times and bytes of files alone.
-        formats: "float32", in Python, and keys of `FILES`.
+        formats: "float32", in Python, keys of `FILES`, and "package", which is
+            `keras_msd_<source>`.
     """
     source, _, quantize = source.partition(",")
     quantize = quantize or "int8"
@@ -135,22 +144,41 @@ def measure(
     for format_ in (name for name in FILES if name in formats):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "artefact"
-            encoder.export(out, format=format_, quantize=quantize)
-            artefact = load_encoder(out)
-            row = {"name": name, "format": f"{format_} {quantize}", "dim": encoder.dim}
-            row["bytes"] = (out / FILES[format_]).stat().st_size
-            ms = milliseconds(artefact)
-            row |= scores_of(Remembering(artefact), data, part) if part else {}
-            row["ms"] = ms
-            rows.append(row)
+            stored = QUANTIZED.get(format_, {}).get(quantize, quantize)
+            encoder.export(out, format=format_, quantize=stored)
+            row = {"name": name, "format": f"{format_} {stored}", "dim": encoder.dim}
+            row["bytes"] = size(out / FILES[format_])
+            rows.append(row | scores_and_time(load_encoder(out), data, part))
+    if PACKAGE in formats:
+        package = import_module(f"keras_msd_{source}")
+        row = {"name": name, "format": PACKAGE, "dim": encoder.dim}
+        row["bytes"] = size(Path(package.__file__).parent)
+        rows.append(row | scores_and_time(package.load(), data, part))
     return rows
+
+
+def scores_and_time(
+    encoder: SentenceEncoder, data: Path, part: str | None
+) -> dict[str, float]:
+    """Return the scores, if there is a `part`, and the milliseconds of a sentence."""
+    ms = milliseconds(encoder)
+    scores = scores_of(Remembering(encoder), data, part) if part else {}
+    return scores | {"ms": ms}
+
+
+def size(path: Path) -> int:
+    """Return the bytes of a file, or of all files in a folder but compiled Python."""
+    files = [path] if path.is_file() else path.rglob("*")
+    return sum(
+        it.stat().st_size for it in files if it.is_file() and it.suffix != ".pyc"
+    )
 
 
 def measure_package(name: str, source: str, data: Path, part: str) -> list[Any]:
     """Score a model of others from its package."""
-    size = sum(path.stat().st_size for path in backbone_files(source))
     model = Remembering(load_teacher(source))
-    row = {"name": name, "format": "its package", "bytes": size, "dim": model.width}
+    row = {"name": name, "format": "its package", "dim": model.width}
+    row["bytes"] = sum(map(size, backbone_files(source)))
     return [row | scores_of(model, data, part)]
 
 
@@ -227,8 +255,9 @@ def draw(result: dict[str, Any], path: Path) -> None:
     points = [
         (row["bytes"] / 1e6, row["tatoeba_f1"], f"{row['name']}, {row['format']}")
         for row in result["ours"]
-        # Files for onnxruntime lie on those of LiteRT.
-        if not row["format"].startswith("onnx") and row["dim"] not in PREFIXES
+        # The other files of an encoder lie on those of LiteRT.
+        if not row["format"].startswith((*list(FILES)[1:], PACKAGE))
+        and row["dim"] not in PREFIXES
     ]
     points += [
         (row["megabytes"], row["tatoeba12_f1"], row["name"])
@@ -258,8 +287,9 @@ def main() -> None:
         "comma how files are stored (int8)",
     )
     parser.add_argument("--teacher", metavar="NAME=SOURCE", nargs="+", default=[])
-    every = [FLOAT, *FILES]
-    parser.add_argument("--formats", nargs="+", choices=every, default=every)
+    every = [FLOAT, *FILES, PACKAGE]
+    usual = [FLOAT, "litert_text", "onnx_text"]
+    parser.add_argument("--formats", nargs="+", choices=every, default=usual)
     parser.add_argument(
         "--times-only", action="store_true", help="of files whose scores are known"
     )

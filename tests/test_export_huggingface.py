@@ -20,7 +20,7 @@ from keras_msd.export.huggingface_tokenizer import check_ids, write_tokenizer
 from keras_msd.export.proof import UNNAMED_SET, proof_sentences
 from keras_msd.models.encoder import Encoder
 from keras_msd.testing import tiny_encoder
-from keras_msd.tokenizers import train_unigram
+from keras_msd.tokenizers import loading, train_unigram
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -225,6 +225,21 @@ def test_ids_are_those_of_the_tokenizer(kind, tokenizer, tmp_path):
     again = read_checkpoint_tokenizer(tmp_path / "a")
     assert again.encode(texts) == tokenizer.encode(texts)
     assert again.pieces() == tokenizer.pieces()
+
+
+def test_a_text_that_spells_a_special_token_proves_nothing(
+    tokenizer, tmp_path, monkeypatch
+):
+    def refuse(*_):
+        raise InputError("SentencePiece would give other ids")
+
+    monkeypatch.setattr(loading, "rebuild", refuse)
+    encoder, folder = random_encoder(tokenizer), tmp_path / "a"
+    export(encoder, folder, "huggingface", leave_out=["int8"], **GIVEN)
+    again = read_checkpoint_tokenizer(folder)
+    spelled = [text for text in TEXTS if "</s>" in text]
+    assert again.encode(spelled) != tokenizer.encode(spelled)
+    assert again.encode(PLAIN) == tokenizer.encode(PLAIN)
 
 
 def test_capitals_are_small_where_a_table_is_nfkc_alone(tmp_path):

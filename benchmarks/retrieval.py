@@ -107,7 +107,7 @@ def stored(name: str, quantize: str, max_length: int = 0) -> SentenceEncoder:
         encoder = shorter
     folder = Path(tempfile.mkdtemp(prefix="keras_msd_")) / name
     encoder.export(folder, format="onnx", quantize=quantize)
-    made: SentenceEncoder = load_encoder(folder, prompts=encoder.prompts or None)
+    made: SentenceEncoder = load_encoder(folder)
     return made
 
 

@@ -39,6 +39,11 @@ PAIRS = {
         table([(ENGLISH, row[1]) for row in ROWS], head=ROWS[0]),
         "the sources must be sentences of their own.*2 in 151 rows.*--columns 1,3",
     ),
+    "sides equal": (
+        "x.en-tr.tsv",
+        table([(row[0], row[0]) for row in ROWS], head=ROWS[0]),
+        "must be other texts than the sources.*the same in 15[01] of 151 rows",
+    ),
     "labels": (
         "x.en-tr.tsv",
         table([(row[0], "good") for row in ROWS], head=ROWS[0]),

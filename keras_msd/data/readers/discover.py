@@ -26,6 +26,7 @@ JSON = ".json"
 FIRST = 10_000  # pairs of a file that are looked at before slow work
 ENOUGH = 5  # English sentences on the wrong side that are no accident
 REPEATED = 20  # rows of each different text, on average, that are no translations
+SAME = 0.9  # share of rows with equal sides, above which none are translations
 # Frequent words of English that are rare or absent in other languages.
 ENGLISH_WORDS = frozenset("the and you with this that they from your what".split())
 SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
@@ -156,8 +157,8 @@ def check_pairs(pairs: Pairs, least: int = 1) -> None:
 
     Raises:
         InputError: A row among the first `FIRST` of a file cannot be read, English is
-            on the wrong side, a side has hardly any different texts, or there are too
-            few pairs.
+            on the wrong side, a side has hardly any different texts, both sides are the
+            same, or there are too few pairs.
     """
     count = 0
     for file in pairs.files:
@@ -173,6 +174,14 @@ def check_pairs(pairs: Pairs, least: int = 1) -> None:
                     'translation, such as `columns=["1", "3"]` (`--columns 1,3`), or '
                     "another file."
                 )
+        copies = sum(row[0] == row[1] for row in rows)
+        if len(rows) >= REPEATED and copies > SAME * len(rows):
+            raise InputError(
+                f"`{file.name}`: the translations must be other texts than the "
+                f"sources. Received: the same in {copies} of {len(rows)} rows, such as "
+                f"{rows[0][0]!r:.60}. Give the column of the translations, such as "
+                '`columns=["1", "3"]` (`--columns 1,3`), or another file.'
+            )
         english = [sum(_looks_english(row[side]) for row in rows) for side in (0, 1)]
         many = english[1] > max(ENOUGH, len(rows) / 5)
         if file.source_language == ENGLISH and many and english[0] * 10 < english[1]:

@@ -17,6 +17,8 @@ import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.testing import tiny_encoder, tiny_pairs
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 TEXTS = ["The cat sleeps.", "", "Die Katze schläft auf dem Stuhl."]
 
 

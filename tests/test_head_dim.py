@@ -15,6 +15,8 @@ from keras_msd.models.network import build_model, weight_shapes
 from keras_msd.stages import TeachAssistant
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 # Three heads of 10 beside a width of 16, and a unit that is repeated.
 THIN = {"num_heads": 3, "head_dim": 10, "num_layers": 2, "repeats": 2}
 RUNTIMES = {

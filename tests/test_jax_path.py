@@ -22,6 +22,7 @@ TEXTS = ["The cat sleeps.", "Die Katze schläft.", ""]
 
 def path_through_everything(folder):
     import keras
+    import test_evaluate_callbacks
 
     from keras_msd import stages, training
     from keras_msd.data.batches import PairBatches
@@ -38,7 +39,7 @@ def path_through_everything(folder):
     (folder / "tiny.en-de.tsv").write_text("".join(lines), encoding="utf-8")
     pairs = read_pairs(folder / "tiny.en-de.tsv")
     tokenizer = tiny_tokenizer()
-    teacher = tiny_encoder(tokenizer)
+    teacher = tiny_encoder(tokenizer, num_layers=0)
     assistant = tiny_encoder(tokenizer, dropout=0.0, num_layers=1)
     student = build_student(assistant, unit_layers=1, bottleneck_dim=4, repeats=2)
 
@@ -88,7 +89,7 @@ def path_through_everything(folder):
     (folder / "histories.json").write_text(json.dumps(histories))
 
     encoder = tiny_encoder(tokenizer, num_layers=0, dropout=0.1)
-    batches = PairBatches(pairs, encoder, guides(ORDER[0]), 4, epochs=2)
+    batches = PairBatches(pairs, encoder, guides(ORDER[0]), epochs=2, **options)
     stage = stages.TeachAssistant(encoder)
     stage.compile(training.make_optimizer(0.01, steps=6, warmup=0))
 
@@ -102,6 +103,7 @@ def path_through_everything(folder):
     np.savez(folder / "after.npz", **values())
     done = int(stage.optimizer.iterations.value)
     (folder / "profile.json").write_text(json.dumps([found, done]))
+    (folder / "scores.json").write_text(json.dumps(test_evaluate_callbacks.run()))
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +112,6 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("jax")
     root = str(Path(keras_msd.__path__[0]).parent)
     own = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": root}
-    own["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of the compiler: half the time
     command = [sys.executable, __file__, str(path)]
     subprocess.run(command, check=True, env=os.environ | own)
     return path
@@ -156,6 +157,16 @@ def test_a_profile_measures_updates_and_leaves_the_stage_as_it_was(folder):
     for place, value in before.items():
         np.testing.assert_array_equal(value, after[place])
     assert done == 2  # batches of `fit`, none of the profile
+
+
+def test_scores_during_training_are_those_under_tensorflow(folder):
+    import test_evaluate_callbacks
+
+    value = json.loads((folder / "scores.json").read_text())
+    test_evaluate_callbacks.check(value)
+    ours = test_evaluate_callbacks.run()["history"]
+    for name, values in value["history"].items():
+        assert values == pytest.approx(ours[name], rel=1e-3), name
 
 
 def test_a_checkpoint_of_one_backend_is_refused_by_the_other(folder, tokenizer):

@@ -11,6 +11,8 @@ from keras_msd.checks import InputError
 from keras_msd.load import load_encoder
 from keras_msd.models.student import ROWS, thin_deep
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 VOCABULARY = 501_153
 GOLDEN = Path(__file__).parent / "golden" / "lealla_sizes.tsv"
 SIZES = list(csv.DictReader(GOLDEN.read_text().splitlines(), delimiter="\t"))

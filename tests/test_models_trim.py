@@ -32,6 +32,8 @@ from keras_msd.tokenizers.sentencepiece import (
 )
 from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 SPARE_ROWS = 7
 USED = CORPUS[:40]  # the texts that a vocabulary is chosen by

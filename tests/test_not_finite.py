@@ -34,7 +34,7 @@ class Some(keras.utils.PyDataset):
 
 def stage_of(rate=1e-3, **options):
     keras.utils.set_random_seed(0)
-    stage = TeachAssistant(network(num_layers=0), name="stage_1")
+    stage = TeachAssistant(network(), name="stage_1")
     stage.compile(msd.training.make_optimizer(rate, steps=9, warmup=0.0), **options)
     return stage
 

@@ -24,7 +24,7 @@ from keras_msd.stages.stage import Stage
 from keras_msd.testing import run_stage_test, tiny_encoder
 
 HIDDEN, DIM, LENGTH, ROWS = 8, 6, 7, 6
-SIZES = {"vocabulary_size": 30, "hidden_dim": HIDDEN, "num_layers": 1, "num_heads": 2}
+SIZES = {"vocabulary_size": 30, "hidden_dim": HIDDEN, "num_layers": 0, "num_heads": 2}
 SIZES |= {"intermediate_dim": 16, "max_length": 10, "pad_id": 1}
 SIZES |= {"bottleneck_dim": 4, "projection_dim": DIM, "normalize": False}
 
@@ -80,7 +80,7 @@ def vectors(model, x):
 
 @pytest.mark.parametrize("kind", [TeachAssistant, AlignEmbedding, TeachStudent])
 def test_stage(kind):
-    run_stage_test(lambda: kind(network(num_layers=0), source_mse=0.5), *batch())
+    run_stage_test(lambda: kind(network(), source_mse=0.5), *batch())
 
 
 def test_contrastive_learning():
@@ -88,7 +88,7 @@ def test_contrastive_learning():
     options = {"kd_weight": 3, "losses": [others], "matryoshka_dims": [2]}
 
     def make():
-        return ContrastiveLearning(network(num_layers=0), **options)
+        return ContrastiveLearning(network(), **options)
 
     run_stage_test(make, *batch())
 
@@ -98,7 +98,7 @@ def test_align_embedding_per_token():
     y = per_token_goals()
 
     def make():
-        return AlignEmbedding(network(num_layers=0), per_token=True)
+        return AlignEmbedding(network(), per_token=True)
 
     run_stage_test(make, x, y)
 
@@ -217,7 +217,7 @@ def test_without_contrastive_no_group_is_needed():
 
 
 def test_stage_2_touches_the_embedding_block_only():
-    model, (x, y) = network(), batch()
+    model, (x, y) = network(num_layers=1), batch()
     before = {w.path: np.array(w) for w in model.weights}
     stage = AlignEmbedding(model)
     stage.compile(training.make_optimizer(1e-2, steps=1), run_eagerly=True)
@@ -253,10 +253,10 @@ def test_logs_weigh_batches_by_their_rows():
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_mixed_precision(policy):
     x, y = batch()
-    wanted = terms_of(ContrastiveLearning(network(num_layers=0)), x, y)
+    wanted = terms_of(ContrastiveLearning(network()), x, y)
     keras.config.set_dtype_policy(policy)
     try:
-        model = network(num_layers=0)
+        model = network()
     finally:
         keras.config.set_dtype_policy("float32")
     stage = ContrastiveLearning(model)
@@ -277,7 +277,7 @@ def test_a_step_is_traced_once():
             Counted.calls += 1
             return super().call(x, training)
 
-    stage = Counted(network(num_layers=0))
+    stage = Counted(network())
     stage.compile(keras.optimizers.Adam())
     stage.fit(*batch(), batch_size=ROWS, epochs=2, verbose=0)
     assert Counted.calls == 1

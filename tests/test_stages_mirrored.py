@@ -23,7 +23,7 @@ from keras_msd.testing import tiny_encoder, tiny_pairs
 
 def one_step(x, y, rows, scaled=False, **options):
     """Return the logs of one SGD step on a batch, and the weights after it."""
-    stage = ContrastiveLearning(network(num_layers=0), "bool")
+    stage = ContrastiveLearning(network(), "bool")
     optimizer = keras.optimizers.SGD(0.1, global_clipnorm=0.1)
     if scaled:
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=16)
@@ -54,7 +54,7 @@ def three_passes(folder, scope=nullcontext):
 
 def refused():
     """Return the message where XLA is to compile a step on several replicas."""
-    stage = ContrastiveLearning(network(num_layers=0), "bool")
+    stage = ContrastiveLearning(network(), "bool")
     stage.compile(keras.optimizers.SGD(0.1), jit_compile=True)
     x, y = batch()
     with pytest.raises(InputError) as error:

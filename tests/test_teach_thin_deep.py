@@ -31,7 +31,7 @@ def data():
 def wide_encoder(**fields):
     keras.utils.set_random_seed(3)
     fields = {"projection_dim": WIDE, "hidden_dim": 8, "dropout": 0.0} | fields
-    return tiny_encoder(bottleneck_dim=4, num_layers=1, **fields)
+    return tiny_encoder(bottleneck_dim=4, num_layers=0, **fields)
 
 
 def stage(encoder=None, **options):
@@ -69,7 +69,7 @@ def feature_by_hand(goals, made):
 
 def test_stage():
     def make():
-        return stage(network(num_layers=0), feature_weight=10.0)
+        return stage(network(), feature_weight=10.0)
 
     run_stage_test(make, *data(), heads=2)
 
@@ -177,10 +177,10 @@ def test_a_weight_of_0_leaves_a_term_out():
 
 def test_mixed_precision():
     x, y = data()
-    wanted = terms_of(stage(), x, y)
+    wanted = terms_of(stage(network(num_layers=1)), x, y)
     keras.config.set_dtype_policy("mixed_float16")
     try:
-        made = stage(feature_weight=10.0)
+        made = stage(network(num_layers=1), feature_weight=10.0)
     finally:
         keras.config.set_dtype_policy("float32")
     sgd = keras.optimizers.SGD(1e-5)  # at the default scale the first steps overflow

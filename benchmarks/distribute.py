@@ -28,6 +28,9 @@ KEYS = "case", "backend", "dtype", "optimizer", "replicas", "processes"
 KINDS = (("float64", "sgd", 50), ("float32", "sgd", 1), ("float32", "adamw", 50))
 
 
+DEVICES = "--xla_force_host_platform_device_count"
+
+
 def free_port() -> int:
     """Return a port that nothing listens to."""
     with socket.socket() as one:
@@ -52,7 +55,7 @@ def environment(backend: str, devices: int, compiled: str) -> dict[str, str]:
             "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # of the compiler
             "JAX_COMPILATION_CACHE_DIR": compiled,
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {DEVICES}={devices}",
         }
     return own
 

@@ -216,6 +216,7 @@ def test_every_page_is_on_the_site():
     assert {path.name for path in (ROOT / "docs").glob("*.md")} <= listed
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("mkdocs") is None, reason="needs the extra `docs`")
 def test_the_site_is_built_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "-d", tmp_path]

@@ -41,6 +41,7 @@ def test_what_translations_share_is_kept():
     assert precision(source @ matrix, target @ matrix) > 0.9
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_seed_decides_and_a_memory_map_will_do(tmp_path):
     source, target = stored()
     np.save(tmp_path / "source.npy", source)
@@ -53,6 +54,7 @@ def test_the_seed_decides_and_a_memory_map_will_do(tmp_path):
     assert np.abs(first - other).max() > 0.01
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_duplicate_lines_are_no_negatives():
     source = np.repeat(np.eye(4, dtype="float32"), 2, axis=0)
     group = np.repeat(np.arange(4) * 1_000, 2)

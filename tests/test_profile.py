@@ -14,9 +14,11 @@ from keras_msd.training.resume import stage_variables
 
 @pytest.fixture
 def work(tmp_path, tokenizer):
-    pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder(tokenizer)
+    pairs = msd.testing.tiny_pairs()
+    encoder, student = (
+        msd.testing.tiny_encoder(tokenizer, num_layers=0) for _ in range(2)
+    )
     guides = {"teacher": (msd.data.GuideStore(encoder, tmp_path), "source")}
-    student = msd.testing.tiny_encoder(tokenizer, num_layers=0)
     stage = msd.stages.TeachAssistant(student)
     stage.compile(msd.training.make_optimizer(learning_rate=1e-2, steps=9))
 

@@ -77,14 +77,24 @@ def no_op_determinism():
 def no_graphs():
     """Let TensorFlow run line by line, as tracing takes most of a short run's time.
 
-    For runs that prove what a recipe does with its settings. Those in
-    test_recipes_runner.py and test_extending.py have their graphs.
+    For runs that prove what a recipe does with its settings. That in test_extending.py
+    has its graphs.
     """
     import tensorflow as tf
 
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture(scope="module")
+def no_charts():
+    """Draw no charts: they take seconds, and test_report.py reads them."""
+    from keras_msd.report import charts
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(charts, "_svg_text", lambda figure: "<svg></svg>")
+        yield
 
 
 @pytest.fixture

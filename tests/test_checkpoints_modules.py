@@ -14,6 +14,8 @@ from safetensors.numpy import load_file
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 GOLDEN = Path(__file__).parent / "golden"
 CURRENT = GOLDEN / "current"
 TEXTS = json.loads((CURRENT / "texts.json").read_text(encoding="utf-8"))

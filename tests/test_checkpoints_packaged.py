@@ -24,6 +24,8 @@ from keras_msd.io.files import read_table
 from keras_msd.load import teacher_encoder
 from keras_msd.testing import tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 ROOT = Path(__file__).resolve().parents[1]
 MODULE = "keras_msd_tiny12"
 TEXTS = ["The cat sleeps on the chair.", "Die Katze schläft auf dem Stuhl."]

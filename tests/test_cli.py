@@ -14,6 +14,8 @@ from keras_msd.cli import commands
 from keras_msd.cli import output as cli_output
 from keras_msd.testing import tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 COMMANDS = [
     "list", "run", "run-all", "compare", "evaluate", "embed", "search", "export",
     "report", "trim",

@@ -14,6 +14,8 @@ from keras_msd import load_encoder
 from keras_msd.export import FORMATS
 from keras_msd.testing import tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch, plain_format):

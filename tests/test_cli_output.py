@@ -18,6 +18,8 @@ from keras_msd.export import FORMATS
 from keras_msd.recipes.load import recipe_names
 from keras_msd.testing import tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 # The parser itself imports pydantic.
 SLOW = {"jax", "keras", "matplotlib", "numpy", "scipy", "tensorflow"}
 MAIN = """

@@ -13,6 +13,8 @@ from keras_msd.evaluate import calibrate_threshold, mine, mine_paraphrases
 from keras_msd.export import export
 from keras_msd.testing import SENTENCES, tiny_encoder, tiny_pairs
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 ROWS = [(1.0, "one", "two"), (0.0, "cat", "dog")]
 QUERY = "It rains."
 

@@ -15,6 +15,8 @@ from keras_msd.models.encoder import load_saved, new_encoder
 from keras_msd.recipes import load_recipe, run
 from keras_msd.testing.tiny import tiny_tokenizer
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 RECIPE = """
 extends = "small"

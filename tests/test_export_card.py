@@ -13,6 +13,8 @@ from keras_msd.export import export, load_artefact, read_card
 from keras_msd.export.card import add_scores
 from keras_msd.testing import tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 ROWS = [(1.0, "one", "two"), (0.0, "cat", "dog")]
 
 

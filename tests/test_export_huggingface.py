@@ -24,6 +24,7 @@ from keras_msd.tokenizers import loading, train_unigram
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 onnxruntime = pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("no_graphs")
 
 GIVEN = {
     "sentences": TEXTS,

@@ -51,7 +51,7 @@ def encoder():
         hidden_dim=32,
         intermediate_dim=64,
         bottleneck_dim=16,
-        num_layers=2,
+        num_layers=1,
         repeats=2,
     )
 

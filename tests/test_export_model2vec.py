@@ -15,6 +15,8 @@ from keras_msd.checks import InputError
 from keras_msd.export import loaders_folder
 from keras_msd.testing import tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 TEXTS = [
     "The cat sleeps on the chair.",
     "Die Katze schläft auf dem Stuhl.",

@@ -22,6 +22,8 @@ from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
@@ -127,12 +129,17 @@ def contents(model):
     )
 
 
+@pytest.fixture(scope="module")
+def repeated(tokenizer):
+    """Return an encoder by how often its unit is run."""
+    fields = {"num_layers": 2, "hidden_dim": 32, "intermediate_dim": 64}
+    return {n: random_encoder(tokenizer, repeats=n, **fields) for n in (1, 4)}
+
+
 @pytest.mark.parametrize("quantize", SCHEMES)
-def test_each_weight_is_stored_once(quantize, tokenizer, tmp_path):
-    fields = {"num_layers": 3, "hidden_dim": 32, "intermediate_dim": 64}
+def test_each_weight_is_stored_once(quantize, repeated, tmp_path):
     sizes, tensors = [], []
-    for repeats in (1, 4):
-        encoder = random_encoder(tokenizer, repeats=repeats, **fields)
+    for repeats, encoder in repeated.items():
         _, model = written(encoder, tmp_path / f"{repeats}", quantize)
         sizes.append((tmp_path / f"{repeats}" / "model.onnx").stat().st_size)
         tensors.append(contents(model))

@@ -19,6 +19,8 @@ from keras_msd.export import onnx_tokenizer as onnx_check  # noqa: E402
 from keras_msd.export.onnx_network import INT32, STRING, Graph  # noqa: E402
 from keras_msd.export.onnx_tokenizer import token_ids  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 SAMPLE = [text.replace("\0", "\uffff") for text in made_texts(600) + CORPUS]
 
 

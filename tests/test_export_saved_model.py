@@ -29,7 +29,7 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
     keras.utils.set_random_seed(3)
-    made = tiny_encoder(tokenizer, bottleneck_dim=4, repeats=3, num_layers=2)
+    made = tiny_encoder(tokenizer, bottleneck_dim=4, repeats=3, num_layers=1)
     # Initial values are so small that vectors of all sentences would be alike.
     random = np.random.default_rng(0)
     for weight in made.model.weights:

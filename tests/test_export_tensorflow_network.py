@@ -88,7 +88,7 @@ def make(tokenizer, **fields):
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
     keras.utils.set_random_seed(3)
-    return make(tokenizer, num_layers=2, repeats=3, projection_dim=8)
+    return make(tokenizer, num_layers=1, repeats=3, projection_dim=8)
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,8 @@ from keras_msd.load import load_teacher
 from keras_msd.models.encoder import load_saved
 from keras_msd.recipes import load_recipe
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 MIB = 1 << 20
 BERT = {
     "model_type": "bert", "vocab_size": 5, "hidden_size": 4, "num_hidden_layers": 1,

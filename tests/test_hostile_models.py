@@ -25,6 +25,8 @@ from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 GOLDEN = Path(__file__).parent / "golden"
 PIECES = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab"]
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]

@@ -14,6 +14,8 @@ from keras_msd.io import limits
 from keras_msd.io.files import atomic_path, read_json, read_toml
 from keras_msd.recipes import load_recipe
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 MIB = 1 << 20
 DEEP = 200_000
 DIGITS = b"1" * 5000

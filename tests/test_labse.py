@@ -14,6 +14,8 @@ from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.load import load_encoder, load_teacher
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 GOLDEN = Path(__file__).parent / "golden"
 TEXTS = json.loads((GOLDEN / "texts.json").read_text(encoding="utf-8"))
 NAMES = ("cased", "uncased")

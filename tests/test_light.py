@@ -17,6 +17,8 @@ from keras_msd.io.files import read_table
 from keras_msd.light import LightEncoder
 from keras_msd.testing import tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 ROOT = Path(__file__).resolve().parents[1]
 BAG = {"num_layers": 0, "embedding_layer_norm": False, "pooling": "mean"}
 KINDS = [
@@ -140,13 +142,27 @@ HEAVY = ("keras", "tensorflow", "tensorflow_text", "jax", "scipy", "safetensors"
 HEAVY += ("onnx",)
 
 
-@pytest.mark.parametrize("name", read_table(packaged.TABLE))
-def test_a_package_is_whole_without_the_library(name, tmp_path):
+def package_of(name):
+    """Return the module of a packaged encoder and its folder."""
     module = read_table(packaged.TABLE)[name]["module"]
     folder = ROOT / "packages" / name / module
     if not (folder / "encoder").is_dir():
         pytest.skip("has no encoder yet")
+    return module, folder
+
+
+@pytest.mark.parametrize("name", read_table(packaged.TABLE))
+def test_a_package_has_the_code_of_the_library(name):
+    _, folder = package_of(name)
     assert (folder / "light.py").read_bytes() == Path(light.__file__).read_bytes()
+
+
+# test_checkpoints_packaged.py packages small layers, too, and embeds with them.
+@pytest.mark.parametrize(
+    "name", ["tiny12", pytest.param("small12", marks=pytest.mark.slow)]
+)
+def test_a_package_is_whole_without_the_library(name, tmp_path):
+    module, folder = package_of(name)
     shutil.copytree(folder, tmp_path / module)
     texts = made_texts(20)
     np.save(tmp_path / "texts.npy", texts)

@@ -16,6 +16,8 @@ from keras_msd.load import load_encoder
 from keras_msd.quantize.schemes import SCHEMES
 from keras_msd.testing import tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 WEIGHTS, CONFIG = "weights.safetensors", "encoder.json"
 QUERY = "body/block_0/self_attention_layer/query/kernel"
 JOINED = "body/block_0/self_attention_layer/attention_output/kernel"

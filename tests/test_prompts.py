@@ -19,6 +19,8 @@ from keras_msd.stages import TeachStudent
 from keras_msd.testing import tiny_encoder
 from keras_msd.usage import Usage
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 TEXTS = ["The cat sleeps.", "Die Katze schläft.", ""]
 DOG = "The dog: "
 PROMPTED = [DOG + text for text in TEXTS]

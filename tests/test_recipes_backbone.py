@@ -18,8 +18,8 @@ from keras_msd.teachers import JointTeacher
 from keras_msd.testing import tiny_encoder
 from keras_msd.training import optimizer
 
-pytestmark = pytest.mark.usefixtures("no_graphs")
-SHAPE = {"num_layers": 4, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
+pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
+SHAPE = {"num_layers": 2, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
 STUDENTS_STAGES = "align_embedding", "teach_student", "contrastive_learning"
 NO_STEPS = {f"stages.{name}.skip": True for name in STUDENTS_STAGES}
 NO_STEPS |= {"stages.teach_assistant.skip": True, "evaluate.artefacts": False}
@@ -59,6 +59,7 @@ def finished(place):
     changes = settings(place) | {
         "assistant.trim.pieces": 60,
         "evaluate.artefacts": False,
+        "evaluate.intermediate": "none",
         "starts.closed_form": False,
         "stages.teach_assistant.frozen": ["embedding"],
         "stages.teach_assistant.weights": {"source_mse": 8.0, "target_mse": 8.0},
@@ -69,7 +70,7 @@ def finished(place):
         "student.variants.thin": {
             "num_heads": 1,
             "intermediate_dim": 20,
-            "unit_layers": 4,
+            "unit_layers": 2,
             "stages": {name: {"skip": True} for name in STUDENTS_STAGES},
         },
     }
@@ -103,7 +104,7 @@ def test_the_unit_begins_as_the_last_layers(finished):
     names = [name for name in values if name.startswith(last)]
     assert names
     for name in names:
-        wanted = given[name.replace(last, "body/block_3/")]
+        wanted = given[name.replace(last, "body/block_1/")]
         np.testing.assert_array_equal(values[name], wanted)
 
 
@@ -123,7 +124,7 @@ def test_a_student_of_pruned_layers(finished):
     assert record["result"] == {"texts": 30}
     values, given, before = (it.weights() for it in (student, pruned, taught))
     query = "body/block_{}/self_attention_layer/query/kernel"
-    for layer in range(4):
+    for layer in range(2):
         found = values[query.format(layer)]
         assert found.shape == (16, 1, 8)
         np.testing.assert_array_equal(found, given[query.format(layer)])
@@ -162,7 +163,7 @@ def test_stage_1_has_a_term_of_similarities(finished):
 @pytest.mark.slow
 def test_what_is_set_of_an_encoder_that_exists_is_done(place, tmp_path):
     changes = settings(place) | {
-        "assistant.num_layers": 2,
+        "assistant.num_layers": 1,
         "assistant.pooling": "cls",
         "assistant.normalize": False,
         "assistant.dropout": 0.25,
@@ -172,7 +173,7 @@ def test_what_is_set_of_an_encoder_that_exists_is_done(place, tmp_path):
     start(place, tmp_path / "run", changes)
     found = load_encoder(tmp_path / "run/assistant")
     config = found.config
-    assert (config.num_layers, config.pooling, config.dropout) == (2, "cls", 0.25)
+    assert (config.num_layers, config.pooling, config.dropout) == (1, "cls", 0.25)
     whole = load_encoder(place / "backbone").weights()
     for name, value in found.weights().items():
         np.testing.assert_array_equal(value, whole[name])
@@ -208,8 +209,8 @@ def test_a_new_assistant_is_not_trimmed(place):
 
 
 def test_more_layers_than_there_are(place, tmp_path):
-    changes = settings(place) | {"assistant.num_layers": 5}
-    with pytest.raises(InputError, match=r"Received: 5, and .* has 4"):
+    changes = settings(place) | {"assistant.num_layers": 3}
+    with pytest.raises(InputError, match=r"Received: 3, and .* has 2"):
         start(place, tmp_path / "run", changes)
     assert not (tmp_path / "run").exists()
 
@@ -249,6 +250,8 @@ def with_guides(place):
         "guides.both.sources": [str(place / "one"), str(place / "two")],
         "guides.both.weights": [1.0, 2.0],
         "guides.both.center": 9,
+        "evaluate.artefacts": False,
+        "evaluate.intermediate": "none",
         "assistant.num_layers": 1,
         "guides.both.multilingual": True,
         "student.kind": "none",

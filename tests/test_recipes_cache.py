@@ -17,7 +17,7 @@ from keras_msd.recipes.resources import Run
 from keras_msd.recipes.runner import run
 from keras_msd.recipes.steps import steps_of
 
-pytestmark = pytest.mark.usefixtures("no_graphs")
+pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 
 TINY = {
     "assistant.num_layers": 2,

@@ -15,7 +15,7 @@ from keras_msd.io.files import read_json
 from keras_msd.recipes import load_recipe
 from keras_msd.recipes.train import ScoredRows
 
-pytestmark = pytest.mark.usefixtures("no_graphs")
+pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 
 RESULTS = Path(__file__).parents[1] / "benchmarks/results"
 

@@ -13,7 +13,7 @@ from keras_msd.load import load_encoder
 from keras_msd.recipes import run
 from keras_msd.testing import tiny_encoder
 
-pytestmark = pytest.mark.usefixtures("no_graphs")
+pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 
 LANGUAGES = ["ar", "de", "es", "fr", "it", "nl", "tr"]
 CODES = ["ara", "deu", "spa", "fra", "ita", "nld", "tur"]

@@ -14,7 +14,7 @@ from keras_msd.recipes import run
 from keras_msd.recipes.load import load_recipe, recipe_names
 from keras_msd.recipes.prepare import thin_deep_shape
 
-pytestmark = pytest.mark.usefixtures("no_graphs")
+pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 
 LEALLA = [name for name in recipe_names() if name.startswith("lealla_")]
 OTHERS = ("lealla_lab", "lealla_search", "lealla_features", "lealla_dimensions")

@@ -24,6 +24,8 @@ from keras_msd.recipes.resources import Run, corpus_of
 from keras_msd.testing import tiny_encoder
 from keras_msd.training import resume
 
+pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):

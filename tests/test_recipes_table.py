@@ -1,11 +1,14 @@
 """A run of a word table without a body: weights by frequency, and a rotation."""
 
 import numpy as np
+import pytest
 
 from keras_msd.data.text_table import TextTable
 from keras_msd.losses import MultilingualContrastive, SimilarityDistribution
 from keras_msd.models.encoder import load_saved
 from keras_msd.recipes import run
+
+pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 
 
 def weights(folder, step):

@@ -13,7 +13,7 @@ from keras_msd.io.files import read_json
 from keras_msd.load import load_encoder
 from keras_msd.recipes import run
 
-pytestmark = pytest.mark.usefixtures("no_graphs")
+pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 
 
 @pytest.fixture(scope="module")

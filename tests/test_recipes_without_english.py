@@ -13,7 +13,7 @@ from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.outputs import held_out
 from keras_msd.recipes.resources import Run, corpus_of, training_pairs
 
-pytestmark = pytest.mark.usefixtures("no_graphs")
+pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 
 NAME = "lealla_small_ams_fd"
 CHANGES = QUICK | {

@@ -50,7 +50,7 @@ def states(model):
 
 
 def traced(model):
-    """Return a network as one graph, which is also run where other functions are not."""
+    """Return a network as one graph, which `no_graphs` leaves as it is."""
     signature = [dict.fromkeys(model.input, tf.TensorSpec([None, None], tf.int32))]
     graph = tf.function(model, signature, autograph=False).get_concrete_function()
     return lambda inputs: graph(keras.tree.map_structure(tf.constant, inputs))

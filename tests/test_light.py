@@ -44,7 +44,7 @@ def by_network(encoder, texts):
     vectors = []
     for ids in encoder.tokenizer.encode(texts, encoder.max_length):
         batch = pad_batch([ids], encoder.tokenizer.pad_id, encoder.max_length)
-        vectors.append(encoder.model.predict_on_batch(batch)[0])
+        vectors.append(np.asarray(encoder.model(batch))[0])
     return np.array(vectors)
 
 

@@ -22,8 +22,6 @@ from keras_msd.data import Pair, read_pairs
 from keras_msd.evaluate import EmbeddingsAPI, compare, embeddings_api
 from keras_msd.testing import tiny_encoder, tiny_pairs
 
-pytestmark = pytest.mark.usefixtures("no_graphs")
-
 
 def cosine(left, right):
     return round(float(left @ right / np.linalg.norm(left) / np.linalg.norm(right)), 9)

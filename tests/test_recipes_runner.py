@@ -16,7 +16,6 @@ from keras_msd.data.text_table import TextTable
 from keras_msd.evaluate import calibrate_threshold
 from keras_msd.io.files import read_json
 from keras_msd.load import load_encoder
-from keras_msd.recipes import outputs as end_steps
 from keras_msd.recipes import prepare, run, runner
 from keras_msd.recipes.cache import locked
 from keras_msd.recipes.load import load_recipe
@@ -114,7 +113,6 @@ def test_stages_train_what_they_name(place, finished):
 
 @pytest.mark.slow
 def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch, capsys):
-    monkeypatch.setattr(end_steps, "can_export", lambda: False)
     killed = place / "killed"
     shutil.copytree(place / "finished", killed)
     done = {"pairs", "teacher_vectors", "score_teacher", "tokenizer"}

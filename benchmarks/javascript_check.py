@@ -187,12 +187,12 @@ def main() -> int:
             rows += peer_rows(options.peer, web, texts)
             versions[TRANSFORMERS] = installed(web, TRANSFORMERS)
     for row in rows:
-        print(
-            f"{row['runtime']:24} {row['quantize']!s:10} {row['ms']:.2f} ms a "
-            f"sentence, {row['ms_of_64']:.0f} ms 64, {row['bytes']:,} bytes"
-            + " {ids_differ} ids differ, cosine {min_cosine:.7f}".format(**row)
-            * ("ids_differ" in row)
+        line = (
+            "{runtime:26}{quantize!s:11}{ms:7.2f} ms a sentence, {ms_of_64:6.0f} ms 64"
         )
+        if "ids_differ" in row:
+            line += ", {ids_differ} ids differ, cosine {min_cosine:.7f}"
+        print(line.format(**row), f"{row['bytes']:,} bytes")
     result = {
         "command": "python benchmarks/javascript_check.py --data DATA --encoder FOLDER",
         "encoder": encoder.fingerprint,

@@ -26,8 +26,6 @@ LAYOUTS = ((1, 1), (1, 2), (1, 4), (2, 1), (3, 1))  # processes, devices of each
 ROWS = {1: 8, 2: 8, 3: 12, 4: 8}  # of a batch, by replicas
 KEYS = "case", "backend", "dtype", "optimizer", "replicas", "processes"
 KINDS = (("float64", "sgd", 50), ("float32", "sgd", 1), ("float32", "adamw", 50))
-
-
 DEVICES = "--xla_force_host_platform_device_count"
 
 

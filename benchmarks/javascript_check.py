@@ -81,7 +81,7 @@ await writeFile("node.json", JSON.stringify(await check(model, texts, ort)));
 """
 PEER = """
 import { timed } from "./timed.mjs";
-export async function check(library, place, texts) {
+export async function check(library, texts, place) {
   Object.assign(library.env, { allowRemoteModels: false, allowLocalModels: true });
   library.env.localModelPath = place;
   const begin = performance.now();
@@ -91,14 +91,15 @@ export async function check(library, place, texts) {
   return { ms_to_load, ...(await timed(encode, texts)) };
 }
 """
-PEER_NODE = """
+TRANSFORMERS_NODE = """
 import { readFile, writeFile } from "node:fs/promises";
 import * as library from "@huggingface/transformers";
-import { check } from "./peer.mjs";
-const texts = JSON.parse(await readFile("texts.json", "utf8"));
-await writeFile("node.json", JSON.stringify(await check(library, "./", texts)));
+import { check } from "./check.mjs";
+const [texts] = JSON.parse(await readFile("../texts.json", "utf8"));
+const answer = await check(library, texts, ...process.argv.slice(2));
+await writeFile("../answer.json", JSON.stringify(answer));
 """
-PEER_PAGE = """
+TRANSFORMERS_PAGE = """
 <!doctype html>
 <script type="module">
 async function answer() {
@@ -106,9 +107,9 @@ async function answer() {
   const name = "@huggingface/transformers/dist/transformers.min.js";
   const library = await import(modules + name);
   library.env.backends.onnx.wasm.wasmPaths = modules + "onnxruntime-web/dist/";
-  const { check } = await import("./peer.mjs");
-  const texts = await (await fetch("texts.json")).json();
-  return check(library, "/web/", texts);
+  const { check } = await import("./check.mjs");
+  const [texts] = await (await fetch("/texts.json")).json();
+  return check(library, texts, ...GIVEN);
 }
 const found = await answer().catch((error) => ({ error: String(error) }));
 await fetch("/result", { method: "POST", body: JSON.stringify(found) });
@@ -183,13 +184,11 @@ def main() -> int:
                 rows.append({"runtime": runtime, "quantize": quantize} | row)
         versions = {"onnxruntime-web": installed(web, "onnxruntime-web")}
         if options.peer:
-            web = Path(name) / "peer" / "web"
-            rows += peer_rows(options.peer, web, texts)
-            versions[TRANSFORMERS] = installed(web, TRANSFORMERS)
+            place = Path(name) / "transformers"
+            rows += peer_rows(options.peer, place, texts)
+            versions[TRANSFORMERS] = installed(place / "web", TRANSFORMERS)
     for row in rows:
-        line = (
-            "{runtime:26}{quantize!s:11}{ms:7.2f} ms a sentence, {ms_of_64:6.0f} ms 64"
-        )
+        line = "{runtime:26}{quantize!s:11}{ms:.2f} ms a sentence, {ms_of_64:.0f} ms 64"
         if "ids_differ" in row:
             line += ", {ids_differ} ids differ, cosine {min_cosine:.7f}"
         print(line.format(**row), f"{row['bytes']:,} bytes")
@@ -214,37 +213,53 @@ def main() -> int:
     )
 
 
-def peer_rows(source: str, web: Path, texts: list[str]) -> list[dict[str, Any]]:
+def peer_rows(source: str, place: Path, texts: list[str]) -> list[dict[str, Any]]:
     """Time an encoder in transformers.js, as a folder of the hub with 8 bits.
 
     In Node, that library runs onnxruntime's own program, and not WebAssembly.
     """
-    folder = web / "peer"
-    web.mkdir(parents=True)
-    # Without scripts: that of onnxruntime-node fetches what a GPU needs.
-    install = [program("npm"), "install", "--silent", "--ignore-scripts", "--no-audit"]
-    subprocess.run([*install, TRANSFORMERS], cwd=web, check=True)
-    (web / "texts.json").write_text(json.dumps(texts))
+    folder, web = place / "peer", place / "web"
+    place.mkdir()
+    (place / "texts.json").write_text(json.dumps([texts]))
+    write_transformers_app(place, PEER)
     (web / "timed.mjs").write_text(TIMES)
-    (web / "peer.mjs").write_text(PEER)
-    (web / "run.mjs").write_text(PEER_NODE)
-    (web / "check.html").write_text(PEER_PAGE)
-    exact, rounded = folder / "onnx" / "model.onnx", folder / QUANTIZED
     load_encoder(source).export(
         folder, format="huggingface", leave_out=["weights", "int8"]
     )
-    as_peers_do(exact, rounded)
-    subprocess.run([program("node"), "run.mjs"], cwd=web, check=True)
+    as_peers_do(folder / "onnx" / "model.onnx", folder / QUANTIZED)
+    subprocess.run([program("node"), "run.mjs", "../"], cwd=web, check=True)
     found = {
-        "transformers.js, node": json.loads((web / "node.json").read_text()),
-        "transformers.js, chromium": in_chromium(
-            program("chromium", "chromium-browser", "google-chrome"),
-            web.parent,
-            web.parent / "profile",
-        ),
+        "transformers.js, node": json.loads((place / "answer.json").read_text()),
+        "transformers.js, chromium": transformers_in_chromium(place, "/"),
     }
-    about = {"encoder": source, "quantize": "q8", "bytes": rounded.stat().st_size}
+    size = (folder / QUANTIZED).stat().st_size
+    about = {"encoder": source, "quantize": "q8", "bytes": size}
     return [{"runtime": name} | about | times(it) for name, it in found.items()]
+
+
+def write_transformers_app(place: Path, check: str) -> None:
+    """Install transformers.js in `<place>/web`, beside what runs `check` there.
+
+    Args:
+        place: Has `texts.json`, a list that begins with the texts; Node writes its
+            answer to `answer.json`.
+        check: A module with `check(library, texts, ...)`.
+    """
+    web = place / "web"
+    web.mkdir()
+    (web / "check.mjs").write_text(check)
+    (web / "run.mjs").write_text(TRANSFORMERS_NODE)
+    # Without scripts: that of onnxruntime-node fetches what a GPU needs.
+    install = [program("npm"), "install", "--silent", "--ignore-scripts", "--no-audit"]
+    subprocess.run([*install, TRANSFORMERS], cwd=web, check=True)
+
+
+def transformers_in_chromium(place: Path, *given: str) -> dict[str, Any]:
+    """Return what `check` gives in Chromium, for further arguments `given`."""
+    page = TRANSFORMERS_PAGE.replace("GIVEN", json.dumps(given))
+    (place / "web" / "check.html").write_text(page)
+    chromium = program("chromium", "chromium-browser", "google-chrome")
+    return in_chromium(chromium, place, place / "profile")
 
 
 def times(answer: dict[str, Any]) -> dict[str, float]:

@@ -28,7 +28,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from javascript_check import LANGUAGES, in_chromium, output, program, sentences
+from javascript_check import (
+    LANGUAGES,
+    TRANSFORMERS,
+    installed,
+    output,
+    program,
+    sentences,
+    transformers_in_chromium,
+    write_transformers_app,
+)
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
@@ -99,30 +108,6 @@ export async function check(library, texts, models, dtype, pooled) {
   return { vectors, ids: null };
 }
 """
-NODE = """
-import { readFile, writeFile } from "node:fs/promises";
-import * as library from "@huggingface/transformers";
-import { check } from "./check.mjs";
-const [texts] = JSON.parse(await readFile("../texts.json", "utf8"));
-const answer = await check(library, texts, ...process.argv.slice(2));
-await writeFile("../answer.json", JSON.stringify(answer));
-"""
-PAGE = """
-<!doctype html>
-<script type="module">
-async function answer() {
-  const modules = "/web/node_modules/";
-  const name = "@huggingface/transformers/dist/transformers.min.js";
-  const library = await import(modules + name);
-  library.env.backends.onnx.wasm.wasmPaths = modules + "onnxruntime-web/dist/";
-  const { check } = await import("./check.mjs");
-  const [texts] = await (await fetch("/texts.json")).json();
-  return check(library, texts, ...GIVEN);
-}
-const found = await answer().catch((error) => ({ error: String(error) }));
-await fetch("/result", { method: "POST", body: JSON.stringify(found) });
-</script>
-"""
 
 
 def main() -> int:
@@ -139,18 +124,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "texts.json").write_text(json.dumps([texts, many]))
-        web = place / "web"
-        web.mkdir()
-        (web / "check.mjs").write_text(CHECK)
-        (web / "run.mjs").write_text(NODE)
-        # Without scripts: that of onnxruntime-node fetches what a GPU needs.
-        npm = [program("npm"), "install", "--silent", "--ignore-scripts", "--no-audit"]
-        subprocess.run([*npm, "@huggingface/transformers"], cwd=web, check=True)
+        write_transformers_app(place, CHECK)
         for source in options.encoder:
             folder = place / (Path(source).parent.name or source) / "folder"
             rows += check(load_encoder(source), folder, texts, many, options, place)
-        lock = json.loads((web / "node_modules/.package-lock.json").read_text())
-    package = lock["packages"]["node_modules/@huggingface/transformers"]
+        version = installed(place / "web", TRANSFORMERS)
     write_json(
         RESULT,
         {
@@ -163,7 +141,7 @@ def main() -> int:
             "versions": {
                 "node": output(program("node"), "--version"),
                 "chromium": output(program("chromium"), "--version"),
-                "@huggingface/transformers": package["version"],
+                TRANSFORMERS: version,
             },
             "rows": rows,
         },
@@ -237,14 +215,11 @@ def check(
         for file in files:
             command = [python, "-c", PEER.format(code=code), str(folder), file]
             row(library, file, asked(place, *command, str(place)))
-    chromium = program("chromium", "chromium-browser", "google-chrome")
     for dtype, file in (("fp32", FLOAT), ("q8", INT8)):
         given = [dtype, *["pooled"] * pooled]
         node = [program("node"), "run.mjs", str(folder.parent), *given]
         row("transformers.js", file, asked(place, *node, within="web"))
-        values = json.dumps([f"/{folder.parent.name}", *given])
-        (place / "web" / "check.html").write_text(PAGE.replace("GIVEN", values))
-        answer = in_chromium(chromium, place, place / "profile")
+        answer = transformers_in_chromium(place, f"/{folder.parent.name}", *given)
         row("transformers.js, Chromium", file, answer)
     return rows
 

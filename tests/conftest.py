@@ -8,8 +8,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as keras_msd does before Keras
-# XLA compiles most of what tests run once: without optimizations, and under JAX, where
-# it makes a program of every operation, never twice.
+# Most compiled programs run once in a test, so XLA does not optimize them. JAX compiles
+# each operation, and keeps the result for other processes.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "

@@ -154,14 +154,14 @@ def load(path: str | Path, threads: int | None = None, name: str = FILE) -> Run:
 
 
 def compared(encoder: Any, texts: Sequence[str]) -> list[str]:
-    """Return the texts without the name of a special token, as `Format.compared`.
+    """Return the texts that spell no special token, see `Format.compared`.
 
-    In a tokenizer.json such a name is the token, or unknown, as the reader decides.
+    In a tokenizer.json, the name of a special token is that token or an unknown one,
+    depending on the reader.
     """
-    from keras_msd.export.huggingface_tokenizer import special_names
+    from keras_msd.export.huggingface_tokenizer import special_names, without_names
 
-    names = special_names(encoder.tokenizer)
-    return [text for text in texts if not any(name in text for name in names)]
+    return without_names(special_names(encoder.tokenizer), texts)
 
 
 def _model(encoder: Any, quantize: str | None, tokens: bool) -> "onnx.ModelProto":

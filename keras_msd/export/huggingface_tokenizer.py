@@ -1,5 +1,6 @@
 """A tokenizer as the files that `tokenizers` and transformers read."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +106,7 @@ def check_ids(tokenizer: Tokenizer, folder: Path) -> dict[str, int]:
     added = written.get_added_tokens_decoder().values()
     names = [token.content for token in added if token.special]
     spelled = [f"a {name} b{name}c" for name in spelled_tokens(written)]
-    texts = [
-        text
-        for text in [*check_texts(tokenizer), *spelled]
-        if not any(name in text for name in names)
-    ]
+    texts = without_names(names, [*check_texts(tokenizer), *spelled])
     rows = written.encode_batch_fast(texts)
     expected = tokenizer.encode(texts)
     wrong = [
@@ -157,11 +154,16 @@ def backend_of(tokenizer: Tokenizer) -> Backend:
 
 
 def special_names(tokenizer: Tokenizer) -> list[str]:
-    """Return the pieces that a written tokenizer.json takes for special tokens."""
+    """Return the pieces that `write_tokenizer` marks as special tokens."""
     pieces = tokenizer.pieces()
     roles = tokenizer.start_id, tokenizer.end_id, tokenizer.pad_id, tokenizer.unknown_id
     names = [pieces[number] for number in roles]
     return list(dict.fromkeys([*names, *control_pieces(tokenizer)]))
+
+
+def without_names(names: Sequence[str], texts: Iterable[str]) -> list[str]:
+    """Return the texts in which no name of a special token stands."""
+    return [text for text in texts if not any(name in text for name in names)]
 
 
 def control_pieces(tokenizer: Tokenizer) -> list[str]:

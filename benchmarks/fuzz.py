@@ -184,7 +184,7 @@ def forget() -> None:
 
     Inputs follow each other faster than a file system's clock ticks.
     """
-    if module := sys.modules.get("keras_msd.io.checksums"):
+    if module := sys.modules.get("keras_msd.io.files"):
         module.cached_checksum = module.checksum
 
 

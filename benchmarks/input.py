@@ -41,10 +41,8 @@ import numpy as np
 from memory_epoch import Peak
 
 from keras_msd.data import GuideStore, PairBatches, PairTable, TextTable
-from keras_msd.data.ragged import RaggedWriter
-from keras_msd.data.text_table import VERSION
-from keras_msd.io.checksums import write_metadata
-from keras_msd.io.files import write_json
+from keras_msd.data.tables import TEXTS_VERSION, RaggedWriter
+from keras_msd.io.files import write_json, write_metadata
 
 RESULT = Path(__file__).parent / "results" / "input.json"
 WAYS = ("dataset", "batches", "one of 8")
@@ -125,7 +123,7 @@ def write_texts(folder: Path, pairs: int, lines: int) -> TextTable:
         }
         for n in range(FILES)
     ]
-    meta = {"version": VERSION, "key": f"made {pairs} {lines}", "counts": counts}
+    meta = {"version": TEXTS_VERSION, "key": f"made {pairs} {lines}", "counts": counts}
     write_metadata(folder / "texts.json", meta, "texts")
     return TextTable.open(folder)
 

@@ -23,7 +23,7 @@ import numpy as np
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.evaluate.bitext import MARGINS, best_f1, f1_at, mine_vectors
-from keras_msd.evaluate.set_files import read_table
+from keras_msd.evaluate.parts import read_table
 from keras_msd.io.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "mining.json"

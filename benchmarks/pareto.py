@@ -26,8 +26,8 @@ import numpy as np
 from keras_msd import load_encoder, load_teacher
 from keras_msd.checkpoints.packaged import backbone_files
 from keras_msd.evaluate import read_tatoeba, score_set
+from keras_msd.evaluate.measures import SentenceEncoder, SentenceVectors
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.vectors import SentenceEncoder, SentenceVectors
 from keras_msd.io.files import read_json, write_json
 
 HERE = Path(__file__).parent

@@ -38,7 +38,7 @@ def run_stages(about: dict[str, Any]) -> float:
 
     import keras_msd as msd
     from keras_msd.data import order
-    from keras_msd.data.text_table import TextTable
+    from keras_msd.data.tables import TextTable
     from keras_msd.training.precision import computing_in
 
     class Anew(msd.data.GuideStore):

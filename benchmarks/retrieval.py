@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 
 from keras_msd import load_encoder, load_teacher
+from keras_msd.evaluate.measures import SentenceEncoder
 from keras_msd.evaluate.passages import MEANS, find_passages, score_passages
-from keras_msd.evaluate.vectors import SentenceEncoder
 from keras_msd.io.files import read_json, write_json
 
 RESULT = Path(__file__).parent / "results" / "retrieval.json"

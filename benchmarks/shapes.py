@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import keras_msd as msd
-from keras_msd.data.order import BatchStream, padded_sides
-from keras_msd.data.text_table import SIDES
+from keras_msd.data.tables import SIDES
 
 PAIRS_PER_LANGUAGE = 25_000  # as in the lab recipes
 
@@ -41,21 +40,21 @@ def main() -> None:
         shared = 100 * (1 - np.sum(lengths) / (2 * np.maximum(*lengths).sum()))
         print(f"one length for both sides of each pair: {shared:.1f} % padding")
         for size, buckets in itertools.product(given.batch_sizes, (None, 4, 6, 12, 24)):
-            stream = BatchStream(table, size, buckets=buckets)
+            batches = msd.data.PairBatches(
+                table, encoder, {}, size, epochs=1, buckets=buckets
+            )
             shapes, real, whole = set(), 0, 0
-            for place in range(stream.steps(1)):
-                rows = stream.rows(place)
-                shape = padded_sides(
-                    table, rows, stream.multiple, buckets=stream.buckets
-                )
+            for place in range(len(batches)):
+                rows = batches.rows(place)
+                shape = batches.padded_lengths(rows)
                 shapes.add(shape)
                 whole += len(rows) * sum(shape)
                 real += sum(int(side[rows].sum()) for side in lengths)
             padding = 100 * (1 - real / whole)
             print(
                 f"{size} pairs, buckets {buckets}: {len(shapes)} shapes in "
-                f"{stream.steps(1)} batches, {padding:.1f} % padding, "
-                f"shapes {stream.buckets}"
+                f"{len(batches)} batches, {padding:.1f} % padding, "
+                f"shapes {batches.buckets}"
             )
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from keras_msd import load_encoder
 from keras_msd.evaluate import read_sts_folder, sts, sts_tracks
+from keras_msd.evaluate.measures import SentenceEncoder
+from keras_msd.evaluate.parts import REPORT
 from keras_msd.evaluate.similarity import across_tracks, aligned_part
-from keras_msd.evaluate.splits import REPORT
-from keras_msd.evaluate.vectors import SentenceEncoder
 from keras_msd.io.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "bias.json"

@@ -2,7 +2,7 @@
 
 Recipes are read without Keras, so the names do not stand in the modules that act on
 them, most of which import it. Named beside their values: `quantize.schemes`,
-`evaluate.splits`.
+`evaluate.parts`.
 """
 
 from typing import Literal
@@ -21,6 +21,8 @@ Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]  # of two vector
 Strategy = Literal["none", "data_parallel"]  # of the devices of a training
 Scale = Literal["smoke", "demo", "lab", "backbone", "paper"]  # of a recipe
 
+# Of natural language inference, in the order of their ids.
+CLASSES = ("entailment", "neutral", "contradiction")
 MIN_PAIRS = 100  # pairs that `distil` trains on at least
 MIN_COMPARED = 2  # pairs that find each other: one has the other's wrong answers
 MAX_LENGTH = 128  # tokens of a sentence, start and end included

@@ -14,11 +14,10 @@ from keras_msd import checks
 from keras_msd.arrays import TextEncoder, unit_rows
 from keras_msd.checkpoints.packaged import FILES, backbone_files, is_packaged
 from keras_msd.checks import InputError
-from keras_msd.evaluate.costs import cost
-from keras_msd.evaluate.embeddings_api import EmbeddingsAPI, is_address
+from keras_msd.evaluate.adapters import EmbeddingsAPI, is_address
+from keras_msd.evaluate.measures import DECIMALS, by_cosine, cost, encoded, percent
 from keras_msd.evaluate.similarity import Row
 from keras_msd.evaluate.similarity import sts as score_sts
-from keras_msd.evaluate.vectors import DECIMALS, by_cosine, encoded, percent
 from keras_msd.io.remote import PATTERNS
 from keras_msd.load import folder_of, open_source
 from keras_msd.teachers.teacher import TEACHERS, default_folder, is_default

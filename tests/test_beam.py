@@ -12,7 +12,8 @@ import pytest
 from tiny_data import HashGuide, WordTokenizer, sentences
 
 from keras_msd import InputError
-from keras_msd.beam import clean_texts, work, write_store, write_table
+from keras_msd.beam import clean_texts, write_store, write_table
+from keras_msd.beam import pipeline as work
 from keras_msd.beam.__main__ import main
 from keras_msd.data import (
     Cleaning,
@@ -21,10 +22,9 @@ from keras_msd.data import (
     TextTable,
     fetch_folder,
     read_pairs,
-    text_table,
 )
 from keras_msd.data.store import META
-from keras_msd.data.text_table import CHUNK, TextOptions
+from keras_msd.data.tables import CHUNK, TextOptions, new_count
 from keras_msd.io.remote import as_path, write_file
 from keras_msd.tokenizers import train_unigram
 
@@ -158,7 +158,7 @@ def test_a_shard_written_again_is_the_same(tmp_path):
 
 
 def test_nothing_is_left():
-    book = work.Book(text_table.new_count(read_of("\t\n")), "digest")
+    book = work.Book(new_count(read_of("\t\n")), "digest")
     with pytest.raises(InputError, match="No pair is left"):
         work.make_plan(TextOptions(), [(0, book)], [])
 

@@ -3,7 +3,7 @@ import unicodedata
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data.cleaning import Cleaning, normalize
+from keras_msd.data.pair import Cleaning, normalize
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from table_encoder import Table, spearman
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.data import Pair, read_pairs
-from keras_msd.evaluate import EmbeddingsAPI, compare, embeddings_api
+from keras_msd.evaluate import EmbeddingsAPI, adapters, compare
 from keras_msd.testing import tiny_encoder, tiny_pairs
 
 
@@ -257,7 +257,7 @@ def test_an_address(server):
 
 
 def test_a_busy_server_is_asked_once_more(server, monkeypatch):
-    monkeypatch.setattr(embeddings_api, "PAUSE", 0)
+    monkeypatch.setattr(adapters, "PAUSE", 0)
     api = EmbeddingsAPI(server.address)
     server.answers = [(503, b"busy")]
     assert api.encode(["a"]).shape == (1, 8)

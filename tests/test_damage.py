@@ -12,8 +12,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.io import files
-from keras_msd.io.checksums import add_seal, checked_content
-from keras_msd.io.files import atomic_path, clear_leftovers
+from keras_msd.io.files import add_seal, atomic_path, checked_content, clear_leftovers
 from keras_msd.recipes import cache
 from keras_msd.recipes.cache import ELSEWHERE, RunFolder
 from keras_msd.recipes.load import load_recipe

@@ -16,7 +16,7 @@ from keras_msd.data import (
     read_scored,
     write_examples,
 )
-from keras_msd.data.examples import FILE, LANGUAGES
+from keras_msd.data.corpora import FILE, LANGUAGES
 from keras_msd.evaluate import read_sts_folder
 
 NOT_LETTERS = re.compile(r"[\W_]+")

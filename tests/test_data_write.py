@@ -7,7 +7,8 @@ import random
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data import Pair, read_pairs, write, write_corpus
+from keras_msd.data import Pair, read_pairs, write_corpus
+from keras_msd.data import corpora as write
 
 
 def rows_of(path):

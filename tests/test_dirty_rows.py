@@ -6,7 +6,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.data import READERS, Reader, TextTable, read_pairs
-from keras_msd.data.text_table import _DirtyRows
+from keras_msd.data.tables import _DirtyRows
 from keras_msd.recipes.load import load_recipe
 from keras_msd.report import write_report
 

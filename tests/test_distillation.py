@@ -18,11 +18,11 @@ import keras_msd as msd
 from keras_msd import InputError
 from keras_msd.checkpoints import packaged
 from keras_msd.cli import main
-from keras_msd.data.examples import example_pairs
+from keras_msd.data.corpora import example_pairs
 from keras_msd.distillation import distil as module
 from keras_msd.distillation import plan, size, tokens, verdict
 from keras_msd.distillation.split import split
-from keras_msd.evaluate.splits import half_of
+from keras_msd.evaluate.parts import half_of
 from keras_msd.evaluate.translations import read_held_out
 from keras_msd.io.files import read_json
 from keras_msd.models.trim import cut_positions

@@ -15,7 +15,7 @@ from keras_msd.evaluate.bitext import (
     mine_vectors,
     score_bucc,
 )
-from keras_msd.evaluate.set_files import read_parts
+from keras_msd.evaluate.parts import read_parts
 
 
 class Table:

@@ -4,7 +4,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import cost, speed
-from keras_msd.evaluate.costs import parameters_by_layer
+from keras_msd.evaluate.measures import parameters_by_layer
 from keras_msd.testing import tiny_encoder
 
 

@@ -11,8 +11,8 @@ from table_encoder import Table
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import passages, score_set
+from keras_msd.evaluate.parts import half_of
 from keras_msd.evaluate.rows import asked_sets, evaluation_files, score_row
-from keras_msd.evaluate.splits import half_of
 from keras_msd.testing import tiny_encoder
 
 

@@ -9,7 +9,7 @@ from table_encoder import Table, spearman
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import score_set, similarity, sts, sts_aligned
-from keras_msd.evaluate.set_files import read_parts
+from keras_msd.evaluate.parts import read_parts
 from keras_msd.evaluate.similarity import TRACKS, find_sts2017, score_sts2017
 
 

@@ -21,7 +21,7 @@ from keras_msd.evaluate import (
     score_set,
     sts_aligned,
 )
-from keras_msd.evaluate.splits import half_of, halves
+from keras_msd.evaluate.parts import half_of, halves
 from keras_msd.testing import tiny_encoder
 
 HALVES = ("choose", "report")

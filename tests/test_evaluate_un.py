@@ -8,7 +8,7 @@ from keras_msd.evaluate import (
     retrieval,
     translations,
 )
-from keras_msd.evaluate.set_files import read_parts
+from keras_msd.evaluate.parts import read_parts
 from keras_msd.evaluate.translations import find_un, score_un
 
 

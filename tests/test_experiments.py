@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_recipe import german, sentences, write_place, write_rows
 
-from keras_msd.evaluate.splits import halves
+from keras_msd.evaluate.parts import halves
 from keras_msd.io.files import read_json, write_json
 from keras_msd.models.encoder import load_saved, new_encoder
 from keras_msd.recipes import load_recipe, run

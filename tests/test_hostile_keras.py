@@ -18,8 +18,7 @@ from safetensors.numpy import load_file, save_file
 import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.export import read_card
-from keras_msd.io.checksums import add_seal
-from keras_msd.io.files import write_json
+from keras_msd.io.files import add_seal, write_json
 from keras_msd.load import load_teacher
 from keras_msd.models.encoder import load_saved
 from keras_msd.recipes import load_recipe

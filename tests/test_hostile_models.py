@@ -15,9 +15,7 @@ from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
 from keras_msd.export import export, load_artefact
 from keras_msd.export.onnx_files import check_self_contained, load_ids
-from keras_msd.io.checksums import add_seal
-from keras_msd.io.files import read_json, write_json
-from keras_msd.io.limits import VOCABULARY
+from keras_msd.io.files import VOCABULARY, add_seal, read_json, write_json
 from keras_msd.io.tensors import TensorFile
 from keras_msd.load import load_teacher
 from keras_msd.models.encoder import load_saved
@@ -225,7 +223,7 @@ def test_checksums_of_other_files(files, saved, monkeypatch):
     def look(*_):
         raise AssertionError("a file was opened")
 
-    monkeypatch.setattr("keras_msd.io.checksums.cached_checksum", look)
+    monkeypatch.setattr("keras_msd.io.files.cached_checksum", look)
     refused(lambda: load_saved(folder), "must be as it was written")
 
 

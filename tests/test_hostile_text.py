@@ -10,7 +10,7 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.data import Cleaning, normalize, read_inference, read_pairs
 from keras_msd.data.readers import tmx
-from keras_msd.io import limits
+from keras_msd.io import files
 from keras_msd.io.files import atomic_path, read_json, read_toml
 from keras_msd.recipes import load_recipe
 
@@ -69,9 +69,9 @@ def test_settings_that_cannot_be_read(name, data, tmp_path):
 def test_settings_that_are_too_large(tmp_path):
     path = tmp_path / "x.json"
     with open(path, "wb") as handle:
-        handle.truncate(limits.JSON.most + 1)
+        handle.truncate(files.JSON.most + 1)
     small(lambda: read_json(path), "x.json`.*33,554,432.*33,554,433")
-    (path := tmp_path / "x.toml").write_bytes(b"#" * (limits.TOML.most + 1))
+    (path := tmp_path / "x.toml").write_bytes(b"#" * (files.TOML.most + 1))
     small(lambda: read_toml(path), "x.toml`.*262,144")
 
 
@@ -111,7 +111,7 @@ def test_tmx(data, match, tmp_path):
 
 @pytest.mark.parametrize("what", [b"x", b"<a>", b"<a/>"])
 def test_packed_tmx_takes_no_memory(what, tmp_path, monkeypatch):
-    monkeypatch.setattr(tmx, "UNIT", limits.UNIT._replace(most=1 << 18))
+    monkeypatch.setattr(tmx, "UNIT", files.UNIT._replace(most=1 << 18))
     data = gzip.compress(TMX % (UNIT % (what * (16 * MIB // len(what)))))
     path = made(tmp_path, "x.en-de.tmx.gz", data)
     small(lambda: list(read_pairs(path)), "line 1", 16 * MIB)

@@ -26,7 +26,7 @@ def path_through_everything(folder):
 
     from keras_msd import stages, training
     from keras_msd.data.batches import PairBatches
-    from keras_msd.data.readers.discover import read_pairs
+    from keras_msd.data.readers import read_pairs
     from keras_msd.data.store import GuideStore
     from keras_msd.load import load_encoder
     from keras_msd.models.student import build_student

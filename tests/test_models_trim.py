@@ -12,7 +12,7 @@ from tokenizer_texts import CORPUS, made_texts
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from keras_msd.checks import InputError
-from keras_msd.data.readers.discover import LanguageTexts
+from keras_msd.data.readers import LanguageTexts
 from keras_msd.export import export, load_artefact
 from keras_msd.load import load_encoder
 from keras_msd.models import trim as module

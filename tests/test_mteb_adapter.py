@@ -10,8 +10,8 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.cli import main
-from keras_msd.evaluate import mteb_adapter, retrieval, sts
-from keras_msd.evaluate.mteb_adapter import MTEBEncoder
+from keras_msd.evaluate import adapters, retrieval, sts
+from keras_msd.evaluate.adapters import MTEBEncoder
 from keras_msd.testing import tiny_encoder, tiny_pairs
 
 ROWS = [
@@ -167,9 +167,7 @@ def test_the_command_gives_the_main_score(monkeypatch, capsys, tmp_path):
 
     fake = SimpleNamespace(evaluate=evaluate, get_task=get_task)
     monkeypatch.setitem(sys.modules, "mteb", fake)
-    monkeypatch.setattr(
-        mteb_adapter, "MTEBEncoder", lambda it: SimpleNamespace(encoder=it)
-    )
+    monkeypatch.setattr(adapters, "MTEBEncoder", lambda it: SimpleNamespace(encoder=it))
     with pytest.raises(SystemExit):
         main(["evaluate", str(tmp_path / "encoder"), "--mteb", "STS17", "--json"])
     assert json.loads(capsys.readouterr().out) == {"task": "STS17", "score": 25.0}

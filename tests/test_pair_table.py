@@ -7,7 +7,7 @@ from tiny_data import WordTokenizer, sentences, triples
 
 from keras_msd.checks import InputError
 from keras_msd.data import Cleaning, Pair, Pairs, PairTable, TextTable, read_pairs
-from keras_msd.data.text_table import share_out
+from keras_msd.data.tables import share_out
 from keras_msd.io.files import text_hash
 
 

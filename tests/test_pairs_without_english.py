@@ -20,7 +20,7 @@ from keras_msd.data import (
     read_pairs,
 )
 from keras_msd.data.pair import language_pair, languages_of_pairs, pair_code
-from keras_msd.data.readers.discover import LanguageTexts
+from keras_msd.data.readers import LanguageTexts
 
 ROWS = [("Ein Haus.", "Une maison."), ("Tee, bitte", "Du thé")]
 PAIRS = [Pair(*row, "fr", "de") for row in ROWS]

@@ -10,7 +10,7 @@ from small_recipe import sentences, write_place
 from keras_msd import load_teacher, trim_vocabulary
 from keras_msd.checks import InputError
 from keras_msd.data import GuideStore
-from keras_msd.data.text_table import TextTable
+from keras_msd.data.tables import TextTable
 from keras_msd.load import load_encoder
 from keras_msd.recipes import load_recipe, prepare, run
 from keras_msd.recipes.runner import cost_of

@@ -7,8 +7,8 @@ import pytest
 from small_recipe import german, sentences, write_place, write_rows
 
 from keras_msd.checks import InputError
+from keras_msd.data.corpora import LICENCES
 from keras_msd.data.pair import Pairs
-from keras_msd.data.write import LICENCES
 from keras_msd.recipes import run, train
 from keras_msd.recipes.load import describe, load_recipe, recipe_names
 from keras_msd.recipes.resources import (

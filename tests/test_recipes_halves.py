@@ -10,7 +10,7 @@ from small_recipe import german, sentences, write_place, write_rows
 import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.evaluate import read_tatoeba, score_set, sts
-from keras_msd.evaluate.splits import halves
+from keras_msd.evaluate.parts import halves
 from keras_msd.io.files import read_json
 from keras_msd.recipes import load_recipe
 from keras_msd.recipes.train import ScoredRows

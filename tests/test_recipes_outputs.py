@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from keras_msd.cli.export import card_of
-from keras_msd.data.write import LICENCES
+from keras_msd.data.corpora import LICENCES
 from keras_msd.recipes import outputs
 from keras_msd.recipes.outputs import data_licence, export, teacher_licence
 

@@ -12,7 +12,7 @@ from tensorflow.core.util import event_pb2
 
 from keras_msd.checks import InputError
 from keras_msd.data import read_pairs
-from keras_msd.data.text_table import TextTable
+from keras_msd.data.tables import TextTable
 from keras_msd.evaluate import calibrate_threshold
 from keras_msd.io.files import read_json
 from keras_msd.load import load_encoder

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_msd.data.text_table import TextTable
+from keras_msd.data.tables import TextTable
 from keras_msd.losses import MultilingualContrastive, SimilarityDistribution
 from keras_msd.models.encoder import load_saved
 from keras_msd.recipes import run

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data.pipeline import tensorflow_dataset
+from keras_msd.data.batches import tensorflow_dataset
 from keras_msd.data.scored import ScoredBatches, read_scored, scale_gold, scaled_rows
 from keras_msd.evaluate import sts
 from keras_msd.losses.distances import CosineSimilarityMSE

@@ -19,7 +19,7 @@ import keras_msd.data.store as store_module
 from keras_msd.checks import InputError
 from keras_msd.data import GuideStore, PairBatches, ShardedStore
 from keras_msd.data.store import shard_name, shard_of
-from keras_msd.io import limits
+from keras_msd.io import files
 
 
 def test_targets_in_the_order_asked(tmp_path):
@@ -163,7 +163,7 @@ def test_a_damaged_store_gives_the_same_vectors(tmp_path, name, damage):
 @pytest.mark.parametrize(
     "content",
     [b"", bytes(90), b'{"dim": 4, "finge', b"\xff", b"[]", b"null", b"[" * 9999]
-    + [b'{"version": 1}', b'{"version": 1, "id": 3}', b" " * (limits.JSON.most + 1)],
+    + [b'{"version": 1}', b'{"version": 1, "id": 3}', b" " * (files.JSON.most + 1)],
     ids=range(10),
 )
 def test_a_store_without_its_name(tmp_path, content):

@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_msd.checks import InputError
 from keras_msd.export import export
-from keras_msd.io import limits
+from keras_msd.io import files
 from keras_msd.load import load_teacher
 from keras_msd.teachers.saved_model import OUTSIDE, check_operations
 from keras_msd.teachers.teacher import saved_model_fingerprint
@@ -367,7 +367,7 @@ def test_a_graph_of_tensorflow_1(make, name, tmp_path):
 def test_a_graph_over_the_limit(tmp_path):
     path = tmp_path / "saved_model.pb"
     with open(path, "wb") as handle:
-        handle.truncate(limits.GRAPH.most + 1)  # takes no room on most disks
+        handle.truncate(files.GRAPH.most + 1)  # takes no room on most disks
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match="saved_model.pb`.*1,073,741,824"):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_msd.data.cleaning import normalize
-from keras_msd.data.examples import FILE, LANGUAGES
+from keras_msd.data.corpora import FILE, LANGUAGES
+from keras_msd.data.pair import normalize
 from keras_msd.data.readers.lines import read_lines
 from keras_msd.load import load_teacher
 

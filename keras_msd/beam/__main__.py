@@ -10,7 +10,7 @@ from functools import partial
 from keras_msd.beam.pipeline import clean_texts, write_store, write_table
 from keras_msd.checks import InputError, require
 from keras_msd.choices import MAX_LENGTH
-from keras_msd.data.readers.discover import read_pairs
+from keras_msd.data.readers import read_pairs
 from keras_msd.tokenizers.loading import load_tokenizer
 
 LIMITS = "limit-per-file", "limit-per-language", "dirty-rows", "seed"

@@ -20,8 +20,7 @@ from keras_msd.checkpoints.weights import (
     checkpoint_tensors,
 )
 from keras_msd.checks import InputError, log_unused, one_of, placed
-from keras_msd.io.files import parse_json, read_bytes, read_json, read_table
-from keras_msd.io.limits import VOCABULARY
+from keras_msd.io.files import VOCABULARY, parse_json, read_bytes, read_json, read_table
 from keras_msd.io.tensors import FLOATS, INT8, WHOLE
 from keras_msd.layers.pooling import POOLINGS
 from keras_msd.tokenizers.base import Tokenizer

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_msd.checks import InputError, divides, existing_folder, one_of, placed
-from keras_msd.io.files import read_table, read_toml
-from keras_msd.io.limits import DEPTH
+from keras_msd.io.files import DEPTH, read_table, read_toml
 from keras_msd.io.tensors import WHOLE, TensorFile
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import outputs, weight_shapes

@@ -61,7 +61,7 @@ def compare(
     prefixes = _by_name(prefix, encoders, "--prefix", "TEXT")
     variables = _by_name(api_key, encoders, "--api-key", "VARIABLE")
     keys = {name: _key(name, variable) for name, variable in variables.items()}
-    from keras_msd.data.readers.discover import check_pairs, read_pairs
+    from keras_msd.data.readers import check_pairs, read_pairs
     from keras_msd.evaluate.similarity import read_sts
 
     names = columns.split(",") if columns else None

@@ -75,7 +75,7 @@ def distil(
         seed: Seed for the order of the pairs.
     """
     print(f"Making an encoder in {out}", file=sys.stderr, flush=True)
-    from keras_msd.data.readers.discover import check_pairs, read_pairs
+    from keras_msd.data.readers import check_pairs, read_pairs
     from keras_msd.data.readers.lines import read_texts
     from keras_msd.distillation.split import check_new
 

@@ -67,7 +67,7 @@ def export(
         base_model: huggingface: the teacher's name on the hub.
         datasets: huggingface: names of data on the hub, with commas.
     """
-    from keras_msd.data.readers.discover import check_pairs, read_pairs
+    from keras_msd.data.readers import check_pairs, read_pairs
 
     if pairs:
         check_pairs(read_pairs(pairs), MIN_COMPARED)

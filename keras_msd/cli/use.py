@@ -8,8 +8,8 @@ import typer
 
 from keras_msd.checks import InputError
 from keras_msd.cli.output import codes, without_none, write_vectors
+from keras_msd.evaluate.parts import WHOLE
 from keras_msd.evaluate.sets import SETS
-from keras_msd.evaluate.splits import WHOLE
 
 SetName = Annotated[
     str,
@@ -54,7 +54,7 @@ def evaluate(
         mteb: Run this task of MTEB, such as STS17, instead of --set.
     """
     if mteb:
-        from keras_msd.evaluate.mteb_adapter import mteb_scores
+        from keras_msd.evaluate.adapters import mteb_scores
         from keras_msd.load import open_source
 
         return mteb_scores(lambda: open_source(encoder), mteb)
@@ -176,7 +176,7 @@ def trim(
             tokens, such as 0.99; default all that occur.
         min_count: Remove tokens that occur less often.
     """
-    from keras_msd.data.readers.discover import LanguageTexts
+    from keras_msd.data.readers import LanguageTexts
     from keras_msd.data.readers.lines import read_texts
 
     if bool(texts) == bool(languages) or bool(languages) != (data is not None):

@@ -1,4 +1,4 @@
-"""Batches for `fit` on any Keras backend, without TensorFlow."""
+"""Batches for `fit` on any Keras backend."""
 
 import copy
 import shutil
@@ -12,13 +12,12 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
-from keras_msd.data.order import BatchStream, padded_sides
+from keras_msd.data.order import BatchStream
 from keras_msd.data.pair import Pair, Pairs, pair_code
-from keras_msd.data.pair_table import PairTable, table_key
-from keras_msd.data.ragged import TokenRows
 from keras_msd.data.store import GuideStore, ShardedStore
-from keras_msd.data.text_table import SIDES, TextTable
+from keras_msd.data.tables import SIDES, PairTable, TextTable, TokenRows, table_key
 from keras_msd.distribute.devices import device_settings
 from keras_msd.io.files import digest
 
@@ -26,6 +25,7 @@ Corpus = Pairs | PairTable | TextTable | Iterable[Pair]
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 Store = GuideStore | ShardedStore
 AHEAD = ThreadPoolExecutor(1, "keras_msd_batches")
+READ_AHEAD = 4  # batches; making one takes less time than a training step
 
 
 class Batches(keras.utils.PyDataset):
@@ -87,13 +87,22 @@ class Batches(keras.utils.PyDataset):
     def shape(self, position: int) -> tuple[int, int, int]:
         """Return the rows of a batch and the lengths that its sides are padded to."""
         rows = self.rows(position)
-        return len(rows), *padded_sides(self.table, rows, self.multiple, self.buckets)
+        return len(rows), *self.padded_lengths(rows)
+
+    def padded_lengths(self, rows: np.ndarray) -> tuple[int, int]:
+        """Return the lengths that both sides of a batch of some rows are padded to."""
+        source, target = (
+            padded_length(longest, self.max_length, self.multiple)
+            for longest in self.table.longest(rows)
+        )
+        if self.buckets is None:
+            return source, target
+        return next(it for it in self.buckets if source <= it[0] and target <= it[1])
 
     def tokens(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Return this process's part of x for the batch of some rows, less `group`."""
         own, x = rows[self.own(len(rows))], {}
-        lengths = padded_sides(self.table, rows, self.multiple, self.buckets)
-        for side, length in zip(SIDES, lengths, strict=True):
+        for side, length in zip(SIDES, self.padded_lengths(rows), strict=True):
             ids, mask = self.table.padded(side, own, length)
             x[f"{side}_token_ids"], x[f"{side}_padding_mask"] = ids, mask
         return x
@@ -440,3 +449,62 @@ def longest_of(encoder: Any, max_length: int | None) -> int:
             f"max_length={longest}, encoder {encoder.max_length}."
         )
     return longest
+
+
+def tensorflow_dataset(batches: Batches) -> Any:
+    """Return batches `(x, y)` for `fit` of any Keras model under TensorFlow.
+
+    If you pass the batches themselves, Keras derives all shapes from the first two.
+    Stages call this function. Each pass of the dataset is the next pass of the batches,
+    which ends when its last batch was read.
+
+    Args:
+        batches: `PairBatches`, `ScoredBatches` or `InferenceBatches`.
+
+    Returns:
+        A dataset of `(x, y)`; the first axis is static.
+
+    Example:
+        >>> pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder()
+        >>> guides = {"teacher": (msd.data.GuideStore(encoder, "vectors"), "source")}
+        >>> batches = msd.data.PairBatches(pairs, encoder, guides, batch_size=4)
+        >>> dataset = msd.data.tensorflow_dataset(batches)
+        >>> int(dataset.cardinality()), dataset.element_spec[1]["teacher"].shape
+        (2, TensorShape([4, 16]))
+    """
+    import tensorflow as tf  # JAX goes without
+
+    # TensorFlow may keep a function for longer than its dataset. A weak reference lets
+    # the stores and encoders of the batches go with the dataset.
+    source = weakref.ref(batches)
+    x, y = batches.batch(batches.position)
+    texts = {name: (len(it), *[None] * (it.ndim - 1)) for name, it in x.items()}
+    signature = (
+        {name: tf.TensorSpec(texts[name], it.dtype) for name, it in x.items()},
+        {name: tf.TensorSpec(it.shape, it.dtype) for name, it in y.items()},
+    )
+    specs = tf.nest.flatten(signature)
+
+    def read(index: Any) -> Any:
+        own: Any = source()
+        batch = own[int(index)]
+        if index == len(own) - 1:  # `fit` stops asking here
+            own.on_epoch_end()
+        return tf.nest.flatten(batch)
+
+    def batch(index: Any) -> Any:
+        values = tf.numpy_function(read, [index], [spec.dtype for spec in specs])
+        for value, spec in zip(values, specs, strict=True):
+            value.set_shape(spec.shape)
+        return tf.nest.pack_sequence_as(signature, values)
+
+    # In order and one at a time, because neighbours share a sorted window.
+    dataset = tf.data.Dataset.range(len(batches)).map(batch)
+    dataset = dataset.prefetch(READ_AHEAD)
+    # There is nothing to tune here. TensorFlow's tuner doubles its sleep each time, and
+    # sometimes a pass has to wait at its end for it.
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    dataset = dataset.with_options(options)
+    dataset.batches = batches
+    return dataset

@@ -1,8 +1,10 @@
-"""Languages by their codes of ISO 639 and by their names."""
+"""Languages: their codes, their names, and the encodings of their texts."""
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from keras_msd.checks import InputError
 
@@ -13,6 +15,65 @@ MISTAKEN = {
 }
 CODE = re.compile("[a-z]{2,3}([-_][A-Za-z0-9]{2,4})*")
 TABLE = Path(__file__).with_name("languages.txt")
+CYRILLIC = "WINDOWS-1251 KOI8-R ISO-8859-5 CP866"
+CENTRAL = "WINDOWS-1250 ISO-8859-2"
+BALTIC = "WINDOWS-1257 ISO-8859-13 ISO-8859-4"
+WESTERN = "WINDOWS-1252"
+# Languages, their encodings as iconv and Python know them, usual ones first, and their
+# letters beyond ASCII. Of scripts with many letters: the frequent ones.
+CHARSETS = (
+    ("de", WESTERN, "äöüß"),
+    ("fr", WESTERN, "àâçéèêëîïôûùüœ"),
+    ("es", WESTERN, "áéíñóúü¿¡"),
+    ("pt", WESTERN, "áâãàçéêíóôõú"),
+    ("it", WESTERN, "àèéìòù"),
+    ("nl", WESTERN, "éëïöü"),
+    ("sv fi", WESTERN, "åäöé"),
+    ("da no nb nn", WESTERN, "æøåé"),
+    ("ca oc", WESTERN, "àçèéíïòóúü·"),
+    ("tr az", "ISO-8859-9 WINDOWS-1254", "çğıöşüâîûİ"),
+    ("is fo", WESTERN, "áðéíóúýþæö"),
+    ("pl", CENTRAL, "ąćęłńóśźż"),
+    ("cs", CENTRAL, "áčďéěíňóřšťúůýž"),
+    ("sk", CENTRAL, "áäčďéíĺľňóôŕšťúýž"),
+    ("hu", CENTRAL, "áéíóöőúüű"),
+    ("hr sl bs", CENTRAL, "čćđšž"),
+    ("ro", f"{CENTRAL} ISO-8859-16", "ăâîșțşţ"),
+    ("lt", BALTIC, "ąčęėįšųūž"),
+    ("lv", BALTIC, "āčēģīķļņšūž"),
+    ("et", BALTIC, "äöõüšž"),
+    ("ru be bg mk sr kk", CYRILLIC, "оеаинтсрвлкмдпуяыьгз"),
+    ("uk", "WINDOWS-1251 KOI8-U ISO-8859-5 CP866", "оаинтвіреслкмдупзяьї"),
+    ("el", "WINDOWS-1253 ISO-8859-7", "αοιετσνηυρπκμλςάέίόήώύ"),
+    ("ar fa ur ps", "WINDOWS-1256 ISO-8859-6", "اليمونرتبةهعدسفكقحجأیک"),
+    ("he yi", "WINDOWS-1255 ISO-8859-8", "יוהלאמרתבשנעםדחקפט"),
+    ("th", "CP874", "านรอกเงมยลวดทสตะปบคหแจพชขใไโผซ่้ี"),
+    ("vi", "WINDOWS-1258", "ăâđêôơưáàéèíóòúù\u0300\u0301\u0303\u0309\u0323"),
+    (
+        "zh",
+        "GB18030 BIG5",
+        "的一是不了在人有我他这中大来上国个到说们为子和你地出道也时年得就那要下以生会"
+        "自着去之过家学对可她里后小么心多天而能好都然没日于起还发成事只作当想看文無開"
+        "這來國個說們為時會過學對裡後麼沒於還發當請問點電話書車長門間見現",
+    ),
+    (
+        "ja",
+        "CP932 EUC-JP",
+        "あいうえおかがきくけこさしすせそただちってでとどなにのはばびまみむめもやよらり"
+        "るれろわをんアイウエオカキクケコサシスセソタチツッテトナニノハヒフマミムメモャュ"
+        "ョラリルレロンー。、日本人",
+    ),
+    (
+        "ko",
+        "CP949",
+        "이다는을의에가고한하지로기은사를도자서리나어시대인과아수들해그있일정보",
+    ),
+)
+OTHER_NAMES = {"CP932": "Shift_JIS", "CP949": "EUC-KR", "CP874": "TIS-620"}
+PARTLY = ("GB18030", "BIG5", "CP949")  # their letters make about half of a text
+ENOUGH = 0.45  # share of characters beyond ASCII that are such letters
+GREEK = "\u0370"  # the first letter of a script that is not Latin
+DENSE = 0.2  # share of bytes beyond ASCII in scripts that are not Latin
 
 
 @cache
@@ -88,3 +149,61 @@ def check_code(**named: str | None) -> None:
                 f"`{name}` must be the code of a language, such as de, deu or pt_BR. "
                 f"Received: {name}={code!r:.40}. {hint}"
             )
+
+
+class Charset(NamedTuple):
+    """An encoding, and the language that a text has in it, if that is clear."""
+
+    name: str
+    language: str | None = None
+
+    def __str__(self) -> str:
+        other = OTHER_NAMES.get(self.name)
+        return f"{self.name} ({other})" if other else self.name
+
+
+def likely_charset(data: bytes, codes: Iterable[str] = ()) -> Charset:
+    """Return the encoding in which a text has the letters of its language.
+
+    Args:
+        data: The text, not UTF-8.
+        codes: Codes of the languages that it may be in; none for any.
+
+    Returns:
+        WINDOWS-1252 without a language, if no language fits.
+
+    Example:
+        >>> from keras_msd.data.languages import likely_charset
+        >>> likely_charset("Kapı açık, değil mi?".encode("iso-8859-9"))
+        Charset(name='ISO-8859-9', language='tr')
+    """
+    asked = {code_of(code) for code in codes} - {"en", None}
+    dense = sum(byte > 127 for byte in data) > DENSE * len(data)
+    best, found = (0.0 if asked else ENOUGH), Charset(WESTERN)
+    for of_row, charsets, letters in CHARSETS:
+        own = [code for code in of_row.split() if code in asked]
+        if not asked and (dense or max(letters) < GREEK):
+            own = of_row.split()
+        for charset in charsets.split() if own else ():
+            if (score := _score(data, charset, letters)) > best:
+                best, found = score, Charset(charset, own[0])
+    return found
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language."""
+    return languages()[code][0]
+
+
+def _score(data: bytes, charset: str, letters: str) -> float:
+    try:
+        text = data.decode(charset)
+    except UnicodeDecodeError:
+        return 0.0
+    signs = [sign for sign in text if sign > "\x7f"]
+    small = sum(sign in letters for sign in signs)
+    # Capitals count less: Russian in a wrong encoding is full of them.
+    large = sum(sign not in letters and sign.lower() in letters for sign in signs)
+    controls = sum(sign < "\xa0" for sign in signs)  # no text has them
+    points = small + large / 2 - controls
+    return points * (2 if charset in PARTLY else 1) / max(1, len(signs))

@@ -14,7 +14,6 @@ import numpy as np
 
 from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
-from keras_msd.data.ragged import TokenRows
 
 WINDOW_BATCHES = 64  # sorted by length together; more would save little padding
 SAMPLED = 1 << 17  # draws whose lengths decide the buckets
@@ -293,29 +292,6 @@ def least_padding(
     for places in reversed(previous):
         chosen.append(places[chosen[-1]])
     return sorted({(int(one[place]), int(other[place])) for place in chosen})
-
-
-def padded_sides(
-    table: TokenRows,
-    rows: np.ndarray,
-    multiple: int,
-    buckets: Sequence[tuple[int, int]] | None,
-) -> tuple[int, int]:
-    """Return the lengths to which both sides of a batch are padded.
-
-    Args:
-        table: The tokens.
-        rows: The rows of the batch.
-        multiple: Padded lengths are multiples of this.
-        buckets: The possible shapes, see `least_padding`; None for any shape.
-    """
-    source, target = (
-        padded_length(longest, table.max_length, multiple)
-        for longest in table.longest(rows)
-    )
-    if buckets is None:
-        return source, target
-    return next(it for it in buckets if source <= it[0] and target <= it[1])
 
 
 def _factors(files: Sequence[Any], weights: Mapping[str, float]) -> list[float]:

@@ -15,9 +15,14 @@ from filelock import FileLock
 from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least
-from keras_msd.data.ragged import read_flat
-from keras_msd.io.checksums import add_seal, read_metadata
-from keras_msd.io.files import explain_full_disk, text_hash, write_json
+from keras_msd.data.tables import read_flat
+from keras_msd.io.files import (
+    add_seal,
+    explain_full_disk,
+    read_metadata,
+    text_hash,
+    write_json,
+)
 from keras_msd.progress import track
 
 VERSION = 2

@@ -16,11 +16,10 @@ from keras_msd.checks import InputError
 from keras_msd.choices import MAX_LENGTH
 from keras_msd.comparison import Prompted, files_of
 from keras_msd.data.batches import check_reads
-from keras_msd.data.examples import LANGUAGES, example_pairs
+from keras_msd.data.corpora import LANGUAGES, example_pairs, write_rows
 from keras_msd.data.pair import ENGLISH, languages_of_pairs, pair_code
-from keras_msd.data.readers.discover import check_pairs, read_pairs
+from keras_msd.data.readers import check_pairs, read_pairs
 from keras_msd.data.store import GuideStore
-from keras_msd.data.write import write_rows
 from keras_msd.distillation import verdict
 from keras_msd.distillation.page import write_page
 from keras_msd.distillation.plan import (
@@ -45,7 +44,7 @@ from keras_msd.distillation.size import (
 )
 from keras_msd.distillation.split import SETTINGS, check_new, open_pairs, split
 from keras_msd.distillation.tokens import expected_counts
-from keras_msd.evaluate.splits import CHOOSE, REPORT
+from keras_msd.evaluate.parts import CHOOSE, REPORT
 from keras_msd.evaluate.translations import read_held_out
 from keras_msd.export.artefact import export, load_artefact
 from keras_msd.export.card import add_scores

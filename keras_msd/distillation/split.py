@@ -7,12 +7,11 @@ from typing import Any
 
 from keras_msd.checks import InputError
 from keras_msd.choices import MIN_PAIRS
-from keras_msd.data.cleaning import Cleaning, normalize
-from keras_msd.data.pair import PairFile, Pairs, pair_code
-from keras_msd.data.readers.discover import read_pairs
+from keras_msd.data.corpora import write_rows
+from keras_msd.data.pair import Cleaning, PairFile, Pairs, normalize, pair_code
+from keras_msd.data.readers import read_pairs
 from keras_msd.data.readers.tables import pairs_of_rows
-from keras_msd.data.write import write_rows
-from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
+from keras_msd.evaluate.parts import CHOOSE, REPORT, half_of
 from keras_msd.io.files import atomic_path, read_json, text_hash, write_json
 
 HELD_OUT_SHARE = 1 / 8  # share of source sentences, chosen by hash

@@ -6,12 +6,12 @@ from itertools import compress
 from typing import Any
 
 from keras_msd.comparison import Prompted, Questions
-from keras_msd.data.examples import LANGUAGES, example_pairs, example_similarity
+from keras_msd.data.corpora import LANGUAGES, example_pairs, example_similarity
 from keras_msd.data.pair import ENGLISH
+from keras_msd.evaluate.measures import encoded, mean_score, percent
+from keras_msd.evaluate.parts import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.similarity import sts_tracks
-from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.translations import TEXT, retrieval_languages
-from keras_msd.evaluate.vectors import encoded, mean_score, percent
 
 GENERAL_ROWS = 300  # graded general pairs per language
 Held = Mapping[str, Sequence[tuple[str, str]]]  # pairs by code

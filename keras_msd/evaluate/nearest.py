@@ -8,7 +8,7 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, at_least
-from keras_msd.evaluate.vectors import (
+from keras_msd.evaluate.measures import (
     DECIMALS,
     SentenceEncoder,
     SentenceVectors,

@@ -13,10 +13,7 @@ from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, utf8
 from keras_msd.data.readers.lines import read_lines, unpacked
 from keras_msd.data.readers.tables import json_object
-from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.set_files import SetFile, paths_below
-from keras_msd.evaluate.splits import WHOLE, half_of, rows_of
-from keras_msd.evaluate.vectors import (
+from keras_msd.evaluate.measures import (
     SentenceEncoder,
     by_cosine,
     encoded,
@@ -24,6 +21,8 @@ from keras_msd.evaluate.vectors import (
     percent,
     side_of,
 )
+from keras_msd.evaluate.nearest import top_k
+from keras_msd.evaluate.parts import WHOLE, SetFile, half_of, paths_below, rows_of
 
 STREAMED = 8192  # passages that are encoded at a time
 SHORT, LONG = 10, 100  # ranks

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, existing_folder
 from keras_msd.data.pair import ENGLISH, languages_of_pairs
-from keras_msd.evaluate.costs import cost, parameters_by_layer
-from keras_msd.evaluate.set_files import SetFile, read_parts
+from keras_msd.evaluate.measures import cost, parameters_by_layer
+from keras_msd.evaluate.parts import WHOLE, SetFile, named, read_parts
 from keras_msd.evaluate.sets import (
     ALL,
     SETS,
@@ -19,7 +19,6 @@ from keras_msd.evaluate.sets import (
     evaluation_set,
     unknown_set,
 )
-from keras_msd.evaluate.splits import WHOLE, named
 
 Settings = Mapping[str, Any]
 

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_msd.checks import InputError, nearest, one_of
-from keras_msd.evaluate.set_files import SetFile, read_parts
-from keras_msd.evaluate.splits import PARTS, WHOLE, named
+from keras_msd.evaluate.parts import PARTS, WHOLE, SetFile, named, read_parts
 from keras_msd.lazy import OnUse
 
 if TYPE_CHECKING:
+    from keras_msd.evaluate.measures import SentenceEncoder
     from keras_msd.evaluate.similarity import Row
-    from keras_msd.evaluate.vectors import SentenceEncoder
 
 ALL = "all"  # instead of language codes: all languages of a set's files
 

@@ -16,19 +16,21 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate.set_files import (
-    SetFile,
-    check_parts,
-    find_parts,
-    read_table,
-)
-from keras_msd.evaluate.splits import WHOLE, halves, rows_of
-from keras_msd.evaluate.vectors import (
+from keras_msd.evaluate.measures import (
     SentenceEncoder,
     SentenceVectors,
     mean_score,
     percent,
     similarities,
+)
+from keras_msd.evaluate.parts import (
+    WHOLE,
+    SetFile,
+    check_parts,
+    find_parts,
+    halves,
+    read_table,
+    rows_of,
 )
 
 Row = tuple[float, str, str]

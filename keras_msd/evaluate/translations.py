@@ -12,19 +12,25 @@ from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
 from keras_msd.data.pair import PairFile, language_pair, pair_code
-from keras_msd.data.readers import moses
-from keras_msd.data.readers.discover import read_pairs
+from keras_msd.data.readers import moses_partner, moses_rows, read_pairs
 from keras_msd.data.readers.lines import read_texts
-from keras_msd.data.text_table import first_of_each
-from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.set_files import SetFile, check_parts, find_parts, read_parts
-from keras_msd.evaluate.splits import WHOLE, half_of, rows_of
-from keras_msd.evaluate.vectors import (
+from keras_msd.data.tables import first_of_each
+from keras_msd.evaluate.measures import (
     SentenceEncoder,
     SentenceVectors,
     encoded,
     over_tracks,
     percent,
+)
+from keras_msd.evaluate.nearest import top_k
+from keras_msd.evaluate.parts import (
+    WHOLE,
+    SetFile,
+    check_parts,
+    find_parts,
+    half_of,
+    read_parts,
+    rows_of,
 )
 from keras_msd.io.files import text_hash
 
@@ -209,7 +215,7 @@ def find_tatoeba(
     for code, file in check_parts(there, codes, TATOEBA, folder, ours).items():
         paths = file.paths
         if file.read is _read_laser:
-            paths = *paths, moses.partner(paths[0], code)
+            paths = *paths, moses_partner(paths[0], code)
         found[code] = SetFile(paths, file.read)
     return found
 
@@ -225,7 +231,7 @@ def _read_table(path: Path) -> list[tuple[str, str]]:
 
 
 def _read_laser(english: Path, other: Path) -> list[tuple[str, str]]:
-    return list(moses.read(english, other))
+    return list(moses_rows(english, other))
 
 
 LAYOUTS: dict[str, Callable[..., Any]] = {
@@ -288,14 +294,14 @@ class DistinctPairs:
 
     def __init__(self, source: Path, target: Path) -> None:
         self.source, self.target = source, target
-        hashes = (text_hash(*pair) for pair in moses.read(source, target))
+        hashes = (text_hash(*pair) for pair in moses_rows(source, target))
         self.first = first_of_each(np.fromiter(hashes, "S16"))
 
     def __len__(self) -> int:
         return int(self.first.sum())
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return compress(moses.read(self.source, self.target), self.first)
+        return compress(moses_rows(self.source, self.target), self.first)
 
 
 def find_un(
@@ -326,7 +332,7 @@ def find_un(
                 "UNv1.0.6way.tar.gz of the United Nations Parallel Corpus there."
             )
         [first] = there[names[0]].paths
-        found[pair] = SetFile((first, moses.partner(first, target)), DistinctPairs)
+        found[pair] = SetFile((first, moses_partner(first, target)), DistinctPairs)
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.arrays import TextEncoder, by_length
 from keras_msd.checks import InputError, placed
-from keras_msd.evaluate.threshold import checked
+from keras_msd.evaluate.bitext import checked_threshold
 from keras_msd.export.card import CARD, TEXT, parse_card, read_card, write_card
 from keras_msd.export.format import Run
 from keras_msd.export.formats import FORMATS, check_supported
@@ -109,7 +109,7 @@ def export(
             "Export the encoder that it was made from."
         )
     checks.a_list(languages=languages)
-    given = checked(threshold)
+    given = checked_threshold(threshold)
     check_supported(record, quantize, encoder.tokenizer, options)
     limits = limits_of(
         quantize,

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import pydantic
 
 from keras_msd.checks import InputError, explained, findings
-from keras_msd.evaluate.costs import cost
-from keras_msd.evaluate.threshold import Threshold
+from keras_msd.evaluate.bitext import Threshold
+from keras_msd.evaluate.measures import cost
 from keras_msd.export.format import Format
+from keras_msd.io.files import CARD as CARD_BYTES
 from keras_msd.io.files import atomic_path, read_table, sha256_of, write_json
-from keras_msd.io.limits import CARD as CARD_BYTES
 from keras_msd.usage import Usage
 from keras_msd.version import __version__
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.arrays import in_chunks, unit_rows
-from keras_msd.data.examples import LANGUAGES, example_pairs, example_similarity
+from keras_msd.data.corpora import LANGUAGES, example_pairs, example_similarity
+from keras_msd.evaluate.measures import SentenceEncoder
 from keras_msd.evaluate.similarity import Row, across_tracks, sts_aligned
 from keras_msd.evaluate.similarity import sts as score_rows
-from keras_msd.evaluate.vectors import SentenceEncoder
 from keras_msd.export.card import score_title
 from keras_msd.export.format import Format
 from keras_msd.tokenizers.base import Tokenizer

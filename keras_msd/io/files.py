@@ -1,4 +1,8 @@
-"""Atomic writes, JSON and TOML, and hashes."""
+"""Atomic writes, JSON and TOML, hashes and checksums, and upper limits of files.
+
+What exceeds a limit is refused before it takes memory. SECURITY.md lists the limits
+(tests/test_security_page.py).
+"""
 
 import codecs
 import errno
@@ -11,15 +15,15 @@ import shutil
 import sys
 import tomllib
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, existing_file
-from keras_msd.io import limits
 
 # Name of a temporary file: the final name, the machine and the process.
 LEFT = re.compile(r"\.(.+?)(?:\.([0-9a-f]{8})-(\d+))?\.[0-9a-f]{8}\.(partial|old)")
@@ -27,6 +31,48 @@ LEFT = re.compile(r"\.(.+?)(?:\.([0-9a-f]{8})-(\d+))?\.[0-9a-f]{8}\.(partial|old
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 FULL_WORDS = (*map(os.strerror, FULL), "disk is full")
 ANEW = "Write the file again, or take a complete copy of it."
+BUILT_AGAIN = "Delete the folder; it is built again."
+BLOCK = 1 << 20  # bytes at a time
+
+
+class Limit(NamedTuple):
+    """An upper limit.
+
+    Attributes:
+        most: The largest number that is accepted.
+        of: What is limited.
+    """
+
+    most: int
+    of: str
+
+    def check(self, number: int, where: str, repair: str) -> None:
+        """Raise `InputError`, naming the limit, if `number` is over it.
+
+        Args:
+            number: The number received, or counted so far.
+            where: The file and the place in it.
+            repair: What to do.
+        """
+        if number > self.most:
+            raise InputError(
+                f"{where}: {self.of} may be at most {self.most:,}. Received: "
+                f"{number:,}. {repair}"
+            )
+
+
+JSON = Limit(1 << 25, "bytes of a JSON file")  # XLM-RoBERTa's tokenizer.json: 17 MB
+TOML = Limit(1 << 18, "bytes of a TOML file")
+NESTING = Limit(100, "tables and lists inside each other")
+VOCABULARY = Limit(1 << 25, "bytes of a vocabulary")
+LINE = Limit(1 << 20, "bytes of a line or text")  # a longer one is no sentence
+UNIT = Limit(1 << 20, "characters of one unit, tag or comment of a TMX file")
+ELEMENTS_DEEP = Limit(64, "elements inside each other in a TMX file")
+TIMES = Limit(200, "compression ratio of an archive")
+TENSOR_HEADER = Limit(1 << 24, "bytes of the header of a safetensors file")
+DEPTH = Limit(128, "layers of an encoder, repeats counted")
+GRAPH = Limit(1 << 30, "bytes of a saved_model.pb")
+CARD = Limit(1 << 22, "bytes of a card.json")  # a real one has a few thousand
 
 
 @contextmanager
@@ -176,7 +222,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 def read_toml(path: str | Path, repair: str = "Repair it.") -> dict[str, Any]:
     """Read a TOML file; raise `InputError` with the fault and the repair."""
-    text = decoded(read_bytes(path, limits.TOML, repair), f"`{path}`")
+    text = decoded(read_bytes(path, TOML, repair), f"`{path}`")
     return _parsed(text, f"`{path}`", "TOML", tomllib.loads, repair)
 
 
@@ -191,17 +237,17 @@ def dotted(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def read_json(path: str | Path, repair: str = ANEW) -> Any:
     """Read a JSON file; raise `InputError` naming the line if it is not JSON."""
-    return parse_json(read_bytes(path, limits.JSON, repair), f"`{path}`", repair)
+    return parse_json(read_bytes(path, JSON, repair), f"`{path}`", repair)
 
 
 def parse_json(content: bytes, where: str, repair: str = ANEW) -> Any:
     """Parse JSON; raise `InputError`, naming the file, if it is not valid."""
-    limits.JSON.check(len(content), where, repair)
+    JSON.check(len(content), where, repair)
     content = content.removeprefix(codecs.BOM_UTF8)  # some editors on Windows add it
     return _parsed(decoded(content, where, repair), where, "JSON", json.loads, repair)
 
 
-def read_bytes(path: str | Path, limit: limits.Limit, repair: str) -> bytes:
+def read_bytes(path: str | Path, limit: Limit, repair: str) -> bytes:
     """Read a file; raise `InputError` if it is missing or too large."""
     path = existing_file(path)
     limit.check(path.stat().st_size, f"`{path}`", repair)
@@ -232,14 +278,14 @@ def _parsed(
         raise InputError(message) from error
     except RecursionError:
         depth = sys.getrecursionlimit()
-    limits.NESTING.check(depth, where, repair)
+    NESTING.check(depth, where, repair)
     return value
 
 
 def nesting(value: Any) -> int:
     """Return the depth of nested tables and lists, at most one above the limit."""
     level, depth = [value], 0
-    while depth <= limits.NESTING.most:
+    while depth <= NESTING.most:
         tables = [item.values() for item in level if isinstance(item, dict)]
         lists = [item for item in level if isinstance(item, list)]
         if not tables and not lists:
@@ -313,3 +359,139 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(
             handle, lambda: hashlib.blake2b(digest_size=16)
         ).hexdigest()
+
+
+class DamagedError(InputError):
+    """A file that this library wrote was changed since. It can be built again."""
+
+
+def write_metadata(path: Path, meta: Mapping[str, Any], what: str) -> None:
+    """Write a folder's metadata, with the checksums of the files that it holds.
+
+    Args:
+        path: The JSON file to write in the folder.
+        meta: The metadata, with the number of its format as `version`.
+        what: What the folder holds.
+    """
+    write_json(path, add_seal({**meta, "files": checksums(path.parent)}, what))
+
+
+def read_metadata(path: Path, version: int, what: str) -> dict[str, Any]:
+    """Read a folder's metadata and compare the checksums of its files.
+
+    Args:
+        path: The JSON file in the folder, from `write_metadata`.
+        version: Number of the format that this library reads.
+        what: What the folder holds; `write_metadata` was called with the same.
+
+    Raises:
+        InputError: The file is missing or has another version.
+        DamagedError: The file or another one in the folder was changed.
+    """
+    try:
+        meta = read_table(path, repair=BUILT_AGAIN)
+    except InputError as error:
+        raise error if not path.is_file() else DamagedError(f"{error}") from error
+    if meta.get("version") != version:
+        raise InputError(
+            f"`{path.parent}` holds {what} in format {meta.get('version')}; this "
+            f"library reads format {version}. {BUILT_AGAIN}"
+        )
+    content = checked_content(meta, what)
+    lost = (
+        changed_files(path.parent, content.get("files", {})) if content else [path.name]
+    )
+    if content is None or lost:
+        raise DamagedError(
+            f"`{path.parent}` holds {what} and must be as it was written. Received: "
+            f"changes in {', '.join(lost)}. {BUILT_AGAIN}"
+        )
+    return content
+
+
+def checksum(path: Path) -> str:
+    """Return the size and the CRC-32 of a file.
+
+    They detect every flipped bit, and all but one in 2^32 other changes. This takes a
+    third of the time of a hash.
+    """
+    size = crc = 0
+    with open(path, "rb") as handle:
+        while block := handle.read(BLOCK):
+            crc, size = zlib.crc32(block, crc), size + len(block)
+    return f"{size} {crc:08x}"
+
+
+cached_checksum = cached(checksum)
+
+
+def checksums(root: Path, paths: Iterable[Path] | None = None) -> dict[str, str]:
+    """Return the checksums of files, by path relative to `root`.
+
+    Args:
+        root: A folder.
+        paths: Files and folders in it; default: everything.
+    """
+    found: dict[str, str] = {}
+    for path in sorted(root.iterdir() if paths is None else paths):
+        if path.is_dir():
+            inner = checksums(path).items()
+            name = path.relative_to(root).as_posix()
+            found |= {f"{name}/{below}": value for below, value in inner}
+        elif path.exists():
+            found[path.relative_to(root).as_posix()] = cached_checksum(path)
+    return found
+
+
+def changed_files(root: Path, expected: Mapping[str, str]) -> list[str]:
+    """Return the names of the files that are missing or have another checksum.
+
+    Args:
+        root: A folder.
+        expected: Checksums from `checksums`.
+    """
+    return [
+        name
+        for name, known in expected.items()
+        if not (root / name).is_file() or cached_checksum(root / name) != known
+    ]
+
+
+def add_seal(value: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """Return a JSON object with its own checksum as the entry `seal`.
+
+    Args:
+        value: The object.
+        owner: What the object belongs to, such as the name of its file. The checksum
+            includes it, so that a copy under another name does not pass for this one.
+    """
+    plain = json.loads(json.dumps(value))  # as it is read back
+    return plain | {"seal": _seal(plain, owner)}
+
+
+def checked_content(value: Any, owner: str) -> dict[str, Any] | None:
+    """Return the content of an object from `add_seal`, if the checksum matches.
+
+    Args:
+        value: The object.
+        owner: As for `add_seal`.
+
+    Returns:
+        The object without `seal`; None if the checksum does not match.
+    """
+    if not isinstance(value, dict):
+        return None
+    content = {key: inner for key, inner in value.items() if key != "seal"}
+    return content if value.get("seal") == _seal(content, owner) else None
+
+
+def _seal(value: dict[str, Any], owner: str) -> str:
+    return digest(json.dumps(value, sort_keys=True), owner)
+
+
+def read_checked(path: Path, owner: str) -> dict[str, Any] | None:
+    """Return the content of a JSON file from `add_seal`; None if it is damaged."""
+    try:
+        return checked_content(read_json(path), owner)
+    except (OSError, ValueError):  # whatever is wrong with it
+        return None

@@ -7,7 +7,7 @@ import numpy as np
 import safetensors
 
 from keras_msd.checks import InputError
-from keras_msd.io.limits import TENSOR_HEADER
+from keras_msd.io.files import TENSOR_HEADER
 
 WHOLE = "Take a complete copy of the checkpoint."
 DAMAGED = "Copy or download it again."

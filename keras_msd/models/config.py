@@ -6,7 +6,7 @@ import pydantic
 
 from keras_msd.checks import InputError, divides, findings
 from keras_msd.choices import MAX_LENGTH, Activation, Pooling
-from keras_msd.io.limits import DEPTH
+from keras_msd.io.files import DEPTH
 from keras_msd.usage import Usage
 
 

@@ -9,8 +9,15 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from keras_msd.checks import InputError, existing_file, existing_folder, one_of
-from keras_msd.io.checksums import add_seal, changed_files, checked_content, checksums
-from keras_msd.io.files import atomic_path, read_json, write_json
+from keras_msd.io.files import (
+    add_seal,
+    atomic_path,
+    changed_files,
+    checked_content,
+    checksums,
+    read_json,
+    write_json,
+)
 from keras_msd.io.tensors import FLOATS, INT8, UINT8, TensorFile
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import KERNELS, WORD, matrix, outputs, weight_shapes

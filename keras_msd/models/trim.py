@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, a_list, at_least, sentences
-from keras_msd.evaluate.costs import cost
+from keras_msd.evaluate.measures import cost
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import WORD
 from keras_msd.progress import track

@@ -24,14 +24,17 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel
 
 from keras_msd.checks import InputError
-from keras_msd.io.checksums import add_seal, changed_files, checksums, read_checked
 from keras_msd.io.files import (
+    add_seal,
     atomic_path,
     cached,
+    changed_files,
+    checksums,
     digest,
     dotted,
     explain_full_disk,
     file_digest,
+    read_checked,
     remove,
     write_json,
 )

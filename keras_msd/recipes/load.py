@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from keras_msd.checks import InputError, existing_file, nearest, one_of
 from keras_msd.choices import Scale
-from keras_msd.io import limits
-from keras_msd.io.files import cached, read_toml
+from keras_msd.io.files import NESTING, cached, read_toml
 
 if TYPE_CHECKING:  # completion on the command line needs the names of recipes at once
     from pydantic import BaseModel
@@ -363,7 +362,7 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for dotted, value in overrides.items():
         *tables, key = dotted.split(".")
-        limits.NESTING.check(len(tables) + 1, f"`{OPTION}`", "Give a key of a recipe.")
+        NESTING.check(len(tables) + 1, f"`{OPTION}`", "Give a key of a recipe.")
         table = result
         for part in tables:
             inner = table.get(part)

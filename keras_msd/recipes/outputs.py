@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.checkpoints.packaged import FILES, is_packaged, packaged_card
-from keras_msd.data.examples import LICENCE as EXAMPLES_LICENCE
+from keras_msd.data.corpora import LICENCE as EXAMPLES_LICENCE
+from keras_msd.data.corpora import LICENCES
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
-from keras_msd.data.write import LICENCES
+from keras_msd.evaluate.bitext import calibrate_threshold
+from keras_msd.evaluate.parts import named
 from keras_msd.evaluate.rows import score_row, score_teacher_row
-from keras_msd.evaluate.splits import named
-from keras_msd.evaluate.threshold import calibrate_threshold
 from keras_msd.io.files import atomic_path, write_json
 from keras_msd.recipes.cache import ELSEWHERE, Step
 from keras_msd.recipes.resources import Run, corpus_of, development_pairs

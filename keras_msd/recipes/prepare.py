@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_msd.checks import InputError, divides, one_of
 from keras_msd.data.batches import check_reads, guide_rows
-from keras_msd.data.examples import write_examples
+from keras_msd.data.corpora import write_examples
 from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep

@@ -11,13 +11,11 @@ import numpy as np
 
 from keras_msd.checks import InputError, existing_folder, nearest
 from keras_msd.choices import Precision
-from keras_msd.data.cleaning import Cleaning
-from keras_msd.data.pair import ENGLISH, PairFile, Pairs, language_pair
-from keras_msd.data.pair_table import PairTable
-from keras_msd.data.readers.discover import read_pairs
+from keras_msd.data.pair import ENGLISH, Cleaning, PairFile, Pairs, language_pair
+from keras_msd.data.readers import read_pairs
 from keras_msd.data.readers.lines import PAIR, languages_of, unpacked
 from keras_msd.data.store import GuideStore
-from keras_msd.data.text_table import TextTable
+from keras_msd.data.tables import PairTable, TextTable
 from keras_msd.distribute.devices import Distribution
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.io.files import digest, read_json, write_json

@@ -21,6 +21,7 @@ from keras_msd.choices import (
     TableStart,
     UnitFrom,
 )
+from keras_msd.evaluate.parts import WHOLE, Part
 from keras_msd.evaluate.sets import (
     ALL,
     SETS,
@@ -28,7 +29,6 @@ from keras_msd.evaluate.sets import (
     check_split,
     evaluation_set,
 )
-from keras_msd.evaluate.splits import WHOLE, Part
 from keras_msd.stages.settings import (
     Count,
     Counts,

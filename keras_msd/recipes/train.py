@@ -16,13 +16,17 @@ from keras_msd.checks import InputError, explained
 from keras_msd.choices import Precision
 from keras_msd.data.batches import Batches, PairBatches
 from keras_msd.data.pair import languages_of_pairs
-from keras_msd.data.readers.inference import read_inference
-from keras_msd.data.scored import InferenceBatches, ScoredBatches, read_scored
+from keras_msd.data.scored import (
+    InferenceBatches,
+    ScoredBatches,
+    read_inference,
+    read_scored,
+)
 from keras_msd.distribute.devices import message_of_first
 from keras_msd.evaluate.callbacks import ScoreCallback
+from keras_msd.evaluate.parts import CHOOSE, WHOLE
 from keras_msd.evaluate.rows import score_row
 from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
-from keras_msd.evaluate.splits import CHOOSE, WHOLE
 from keras_msd.io.files import write_json
 from keras_msd.models.encoder import Encoder
 from keras_msd.recipes.cache import BEFORE, UNFINISHED

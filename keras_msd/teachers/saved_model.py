@@ -18,8 +18,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_msd.arrays import by_length
 from keras_msd.checks import InputError, explained
-from keras_msd.io.files import read_bytes, read_toml
-from keras_msd.io.limits import GRAPH
+from keras_msd.io.files import GRAPH, read_bytes, read_toml
 from keras_msd.processes import begin
 from keras_msd.teachers.teacher import MODEL
 from keras_msd.teachers.vectors import checked

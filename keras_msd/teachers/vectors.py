@@ -11,8 +11,7 @@ import numpy as np
 
 from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, existing_file, explained
-from keras_msd.io import limits
-from keras_msd.io.files import digest, file_digest
+from keras_msd.io.files import TIMES, digest, file_digest
 
 HASHED_WORDS = "hashed-words"
 NO_NUMBERS = "cMmSU"  # kinds of complex numbers, times and texts
@@ -116,7 +115,7 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
         archive = np.load(handle, allow_pickle=False)
         size = sum(member.file_size for member in archive.zip.infolist())
         times = size // max(path.stat().st_size, SMALL)
-        limits.TIMES.check(times, f"`{path}`", RECIPE)
+        TIMES.check(times, f"`{path}`", RECIPE)
         arrays = {key: archive[key] for key in archive.files}
     sentences, vectors = _sentences(arrays), arrays.get("vectors")
     if not sentences or vectors is None:

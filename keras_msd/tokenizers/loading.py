@@ -23,8 +23,14 @@ from keras_msd.checks import (
     one_of,
     placed,
 )
-from keras_msd.io.files import decoded, parse_json, read_bytes, read_table, read_toml
-from keras_msd.io.limits import VOCABULARY
+from keras_msd.io.files import (
+    VOCABULARY,
+    decoded,
+    parse_json,
+    read_bytes,
+    read_table,
+    read_toml,
+)
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 from keras_msd.tokenizers.sentencepiece import (
     BLANK,

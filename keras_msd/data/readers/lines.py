@@ -17,9 +17,9 @@ from shlex import quote
 from typing import Any, BinaryIO
 
 from keras_msd.checks import InputError, existing_file, explained, require
+from keras_msd.data.languages import language_name, likely_charset
 from keras_msd.data.pair import CODE, ENGLISH
-from keras_msd.data.readers.charsets import language_name, likely_charset
-from keras_msd.io.limits import LINE
+from keras_msd.io.files import LINE
 from keras_msd.io.remote import as_path
 
 PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")

@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 from keras_msd.checks import InputError, explained
 from keras_msd.data.pair import ENGLISH
 from keras_msd.data.readers.lines import is_english, open_bytes
-from keras_msd.io.limits import ELEMENTS_DEEP, UNIT
+from keras_msd.io.files import ELEMENTS_DEEP, UNIT
 
 BLOCK = 1 << 16  # bytes that are read at a time
 NAMED = 100  # languages that a message names
@@ -76,7 +76,7 @@ def _units(path: Path) -> Iterator[Unit]:
 
     Raises:
         InputError: The file is not well-formed XML, is not in the encoding that it
-            names, or exceeds a limit of `keras_msd.io.limits`. Expat itself refuses
+            names, or exceeds a limit of `keras_msd.io.files`. Expat itself refuses
             entities that expand to far more text than the file has.
     """
     parser: Any = XMLPullParser(("start", "end"))

@@ -1,14 +1,15 @@
-"""Cleaned, deduplicated texts of a corpus, on disk and read by offset."""
+"""Texts and token ids of a corpus, in flat files that are not loaded."""
 
 import math
+import os
 import re
 import shutil
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import compress, islice
+from itertools import compress, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,177 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least
-from keras_msd.data.cleaning import Cleaning, normalize
+from keras_msd.choices import MAX_LENGTH
 from keras_msd.data.order import file_shares, mix, permutation
-from keras_msd.data.pair import ENGLISH, Pair, PairFile, Pairs
-from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
-from keras_msd.io.checksums import DamagedError, read_metadata, write_metadata
-from keras_msd.io.files import atomic_path, digest, remove, text_hash
+from keras_msd.data.pair import ENGLISH, Cleaning, Pair, PairFile, Pairs, normalize
+from keras_msd.io.files import (
+    DamagedError,
+    atomic_path,
+    digest,
+    read_metadata,
+    remove,
+    text_hash,
+    write_metadata,
+)
 from keras_msd.progress import track
+from keras_msd.tokenizers.base import Tokenizer
 
-VERSION = 2
+TEXTS_VERSION = 2
 CHUNK = 8192  # rows in memory at a time
 SHOWN, KINDS = 5, 50  # kinds of faults of a file: those reported, those counted
 PLACE = re.compile(r"\b(?:line|row) \d+")
 SIDES = ("source", "target")
 
 Row = tuple[bytes, bytes]
+TOKENS_VERSION = 1
+
+
+def read_flat(path: Path, dtype: Any) -> np.ndarray:
+    """Return a memory-mapped file of numbers."""
+    if path.stat().st_size == 0:  # an empty file cannot be mapped
+        return np.zeros(0, dtype)
+    return np.memmap(path, dtype, "r")
+
+
+def flattened(rows: Sequence[Any], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the joined values of all rows, and their lengths, int64 `(n,)`.
+
+    Args:
+        rows: Sequences of numbers or, for bytes, `bytes` objects.
+        dtype: Type of the values.
+    """
+    lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+    if dtype == np.uint8:
+        return np.frombuffer(b"".join(rows), np.uint8), lengths
+    numbers = [np.asarray(row, dtype) for row in rows]
+    return np.concatenate([np.zeros(0, dtype), *numbers]), lengths
+
+
+class RaggedWriter:
+    """Appends rows to `<path>.values` and their ends to `<path>.offsets`.
+
+    Args:
+        path: Path without a suffix.
+        dtype: Type of the values.
+    """
+
+    def __init__(self, path: Path, dtype: Any) -> None:
+        self.dtype = np.dtype(dtype)
+        self.end = 0
+        self._values = open(path.with_suffix(".values"), "wb")
+        self._offsets = open(path.with_suffix(".offsets"), "wb")
+        self._offsets.write(np.zeros(1, np.int64).tobytes())
+
+    def extend(self, rows: Sequence[Any]) -> None:
+        """Append rows: sequences of numbers or, for bytes, `bytes` objects."""
+        self.extend_flat(*flattened(rows, self.dtype))
+
+    def extend_flat(self, values: Any, lengths: np.ndarray) -> None:
+        """Append rows.
+
+        Args:
+            values: The joined values of all rows: bytes, or a contiguous array.
+            lengths: Number of values of each row, int64 `(n,)`.
+        """
+        self._values.write(values)
+        ends = self.end + np.cumsum(lengths, dtype=np.int64)
+        self._offsets.write(ends.tobytes())
+        self.end += int(lengths.sum())
+
+    def __enter__(self) -> "RaggedWriter":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._values.close()
+        self._offsets.close()
+
+
+class Ragged:
+    """Rows of different lengths.
+
+    Args:
+        values: The joined values of all rows.
+        offsets: The start of each row, and the end of the last one, int64 `(n + 1,)`.
+    """
+
+    def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
+        self._values, self._offsets = values, offsets
+
+    @classmethod
+    def open(cls, path: Path, dtype: Any) -> "Ragged":
+        """Open the files of a `RaggedWriter` with the same arguments."""
+        values = read_flat(path.with_suffix(".values"), dtype)
+        return cls(values, read_flat(path.with_suffix(".offsets"), np.int64))
+
+    @classmethod
+    def of(cls, rows: Sequence[Any], dtype: Any) -> "Ragged":
+        """Keep rows in memory."""
+        values, lengths = flattened(rows, dtype)
+        return cls(values, np.concatenate([[0], np.cumsum(lengths)]))
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def lengths(self, rows: np.ndarray) -> np.ndarray:
+        """Return the length of each row, int64 `(n,)`."""
+        return self._offsets[rows + 1] - self._offsets[rows]
+
+    def padded(
+        self, rows: np.ndarray, length: int, fill: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows, padded at the right.
+
+        Args:
+            rows: Row numbers `(n,)`.
+            length: Padded length; no row may be longer.
+            fill: Value of the padding.
+
+        Returns:
+            Values and the mask of real ones, both int32 `(n, length)`.
+        """
+        starts, lengths = self._offsets[rows], self.lengths(rows)
+        steps = np.arange(length)
+        mask = steps < lengths[:, None]
+        values = np.full(mask.shape, fill, np.int32)
+        values[mask] = self._values[(starts[:, None] + steps)[mask]]
+        return values, mask.astype(np.int32)
+
+    def chunk(self, start: int, stop: int) -> list[bytes]:
+        """Return the bytes of consecutive rows, for texts, in one read of the file."""
+        ends = np.asarray(self._offsets[start : stop + 1])
+        data = self._values[ends[0] : ends[-1]].tobytes()
+        ends = (ends - ends[0]).tolist()
+        return [data[a:b] for a, b in pairwise(ends)]
+
+
+class TokenRows:
+    """Token ids of the two sides of each row.
+
+    Args:
+        sides: The ids of "source" and "target".
+        pad_id: Id that pads a row of a batch.
+        max_length: Maximum number of token ids of a text.
+    """
+
+    def __init__(self, sides: dict[str, Ragged], pad_id: int, max_length: int) -> None:
+        self._sides, self.pad_id, self.max_length = sides, pad_id, max_length
+
+    def __len__(self) -> int:
+        return len(self._sides["source"])
+
+    def lengths(self, side: str, rows: np.ndarray) -> np.ndarray:
+        """Return the number of token ids of `source` or `target` rows, int64 `(n,)`."""
+        return self._sides[side].lengths(rows)
+
+    def longest(self, rows: np.ndarray) -> list[int]:
+        """Return the length of the longest source and the longest target of rows."""
+        return [int(self.lengths(side, rows).max()) for side in self._sides]
+
+    def padded(
+        self, side: str, rows: np.ndarray, length: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return token ids and padding mask of rows, both int32 `(n, length)`."""
+        return self._sides[side].padded(rows, length, self.pad_id)
 
 
 @dataclass(frozen=True)
@@ -66,7 +223,7 @@ class TextOptions:
 
     def key(self, content: str) -> str:
         """Return the key of the table of a corpus with the digest `content`."""
-        return digest(repr((VERSION, asdict(self))), content)
+        return digest(repr((TEXTS_VERSION, asdict(self))), content)
 
 
 @dataclass(frozen=True)
@@ -105,7 +262,7 @@ class TextTable:
     """
 
     def __init__(self, folder: Path) -> None:
-        meta = read_metadata(folder / "texts.json", VERSION, "texts")
+        meta = read_metadata(folder / "texts.json", TEXTS_VERSION, "texts")
         self.folder, self.key = folder, meta["key"]
         self.counts: list[dict[str, Any]] = meta["counts"]
         self.files: list[FileRange] = []
@@ -180,7 +337,7 @@ class TextTable:
             counts, distinct = _spool(pairs, work, chosen)
             _copy_kept(work, temporary, _select(counts, distinct, chosen))
             shutil.rmtree(work)
-            meta = {"version": VERSION, "key": key, "counts": counts}
+            meta = {"version": TEXTS_VERSION, "key": key, "counts": counts}
             write_metadata(temporary / "texts.json", meta, "texts")
         return cls.open(folder)
 
@@ -449,3 +606,161 @@ def share_out(
         shares[index] = min(sizes[index], fair)
         left, weight = left - shares[index], weight - part
     return shares
+
+
+class PairTable(TokenRows):
+    """Token ids, English groups and texts of a corpus for one tokenizer.
+
+    Create one with `PairTable.build`. The content stays on disk; a call reads only what
+    it returns.
+
+    Attributes:
+        texts: The `TextTable` of the same rows.
+        files: `FileRange`s: name, language and rows of each file.
+        pad_id: Id that pads a row of a batch.
+        max_length: Maximum number of token ids of a text.
+        key: Hash of everything the content depends on.
+
+    Example:
+        >>> pairs = msd.data.Pairs.from_list(msd.testing.tiny_pairs())
+        >>> tokenizer = msd.testing.tiny_tokenizer()
+        >>> table = msd.data.PairTable.build(pairs, tokenizer, "table", max_length=16)
+        >>> ids, mask = table.padded("target", np.array([0, 7]), length=16)
+        >>> len(table), ids.shape, table.texts.texts("target", 7, 8)
+        (8, (2, 16), ['La maison est très vieille.'])
+    """
+
+    def __init__(self, folder: Path, texts: TextTable) -> None:
+        meta = _meta(folder)
+        places = {side: folder / "tokens" / side for side in SIDES}
+        sides = {side: Ragged.open(it, meta["dtype"]) for side, it in places.items()}
+        super().__init__(sides, meta["pad_id"], meta["max_length"])
+        self.folder, self.texts, self.key = folder, texts, meta["key"]
+        self.tokenizer_fingerprint: str = meta["tokenizer"]
+        self._groups = read_flat(folder / "tokens" / "groups", np.uint64)
+
+    @property
+    def files(self) -> list[FileRange]:
+        """Name, language and rows of each file, in order."""
+        return self.texts.files
+
+    def groups(self, rows: np.ndarray) -> np.ndarray:
+        """Return a 64-bit hash of each row's English text, uint64 `(n,)`."""
+        return np.asarray(self._groups[rows])
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "PairTable":
+        """Open a table that `build` made.
+
+        Raises:
+            InputError: There is no table, it has another version, it is damaged, or its
+                texts are missing or were replaced.
+        """
+        folder = Path(folder)
+        meta = _meta(folder)
+        texts = TextTable.open(Path(os.path.normpath(folder / meta["texts"])))
+        if texts.key != meta["texts_key"]:
+            raise InputError(
+                f"The texts in `{texts.folder}` are not those that `{folder}` was made "
+                "from. Delete the second folder; it is built again."
+            )
+        return cls(folder, texts)
+
+    @classmethod
+    def build(
+        cls,
+        pairs: Pairs | TextTable,
+        tokenizer: Tokenizer,
+        folder: str | Path,
+        *,
+        max_length: int = MAX_LENGTH,
+        **options: Any,
+    ) -> "PairTable":
+        """Clean and tokenise a corpus, and store the result in `folder`.
+
+        If the folder already contains a table of the same content, tokenizer and
+        settings, it is opened instead. Damaged token ids are rebuilt, with a warning.
+
+        Args:
+            pairs: The corpus; or its `TextTable`, which is not cleaned again and stays
+                where it is.
+            tokenizer: The tokenizer.
+            folder: Folder of the table; texts and token ids appear when complete.
+            max_length: Maximum number of token ids of a text, at least 2.
+            **options: Options of `TextTable.build`, for a corpus.
+
+        Raises:
+            InputError: See `TextTable.build`; or the folder contains a table of another
+                corpus, tokenizer or setting.
+        """
+        at_least(2, max_length=max_length)
+        folder = Path(folder)
+        if isinstance(pairs, TextTable):
+            if options:
+                raise InputError(
+                    "Texts on disk are already cleaned and limited. Received: "
+                    f"{', '.join(options)}. Give them to `TextTable.build`."
+                )
+            texts = pairs
+        else:
+            texts = TextTable.build(pairs, folder / "texts", **options)
+        place = os.path.relpath(texts.folder, folder)
+        meta = tokens_meta(texts.key, place, tokenizer, max_length)
+        if (table := opened(cls, folder, folder / "tokens", meta["key"])) is not None:
+            return table
+        with atomic_path(folder / "tokens") as temporary:
+            temporary.mkdir()
+            for side in SIDES:
+                with RaggedWriter(temporary / side, meta["dtype"]) as writer:
+                    chunks, total = texts.chunks(side), -(-len(texts) // CHUNK)
+                    for chunk in track(chunks, total, f"Tokenising the {side} texts"):
+                        writer.extend(tokenizer.encode(chunk, max_length))
+            with open(temporary / "groups", "wb") as handle:
+                for chunk in texts.chunks("source"):
+                    handle.write(group_hashes(chunk))
+            write_metadata(temporary / "tokens.json", meta, "token ids")
+        return cls(folder, texts)
+
+
+def group_hashes(texts: list[str] | list[bytes]) -> bytes:
+    """Return a hash of 8 bytes for each English text, little-endian, joined."""
+    return b"".join(text_hash(text)[:8] for text in texts)
+
+
+def tokens_meta(
+    texts_key: str, place: str, tokenizer: Tokenizer, max_length: int
+) -> dict[str, Any]:
+    """Return the content of `tokens.json`.
+
+    Args:
+        texts_key: Key of the texts.
+        place: Path of the texts, relative to the folder of the table.
+        tokenizer: The tokenizer.
+        max_length: Maximum number of token ids of a text.
+    """
+    return {
+        "version": TOKENS_VERSION,
+        "key": table_key(texts_key, tokenizer, max_length),
+        "texts": place,
+        "texts_key": texts_key,
+        "tokenizer": tokenizer.fingerprint,
+        "max_length": max_length,
+        "pad_id": tokenizer.pad_id,
+        "dtype": token_type(tokenizer),
+    }
+
+
+def token_type(tokenizer: Tokenizer) -> str:
+    """Return the type of token ids on disk."""
+    return "uint16" if tokenizer.vocabulary_size <= 1 << 16 else "int32"
+
+
+def table_key(texts_key: str, tokenizer: Tokenizer, max_length: int) -> str:
+    """Return a hash of everything that token ids depend on."""
+    return digest(
+        str(TOKENS_VERSION), texts_key, tokenizer.fingerprint, str(max_length)
+    )
+
+
+def _meta(folder: Path) -> dict[str, Any]:
+    return read_metadata(folder / "tokens" / "tokens.json", TOKENS_VERSION, "token ids")

@@ -27,7 +27,7 @@ UVX := $(PYTHON) -m uv --no-config tool run
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench docs audit release lock
+.PHONY: help demo test test-all lint docs audit release lock
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | \
@@ -62,11 +62,6 @@ lint: $(DEV)  ## Check style, imports and types
 	$(PYTHON) -m ruff check .
 	$(VENV)/bin/lint-imports
 	$(PYTHON) -m mypy
-
-bench: $(DEV) $(TEACHER)  ## Measure size and speed
-	@for script in benchmarks/bench_*.py; do \
-	    echo "$$script"; $(PYTHON) "$$script" || exit; \
-	done
 
 # MkDocs looks at every link within the site, and fails at one that leads nowhere.
 docs: $(DEV)  ## Write the site of pages and reference

@@ -10,9 +10,7 @@ environment with the extra `backbones`:
 """
 
 import argparse
-import gzip
 import json
-import random
 import resource
 import sys
 import time
@@ -20,6 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from corpora import sentences
 
 from keras_msd import load_encoder, load_teacher
 from keras_msd.checkpoints.packaged import backbone_files
@@ -28,10 +27,9 @@ from keras_msd.io.files import write_json
 from keras_msd.teachers import JointTeacher
 
 RESULT = Path(__file__).parent / "results" / "backbones.json"
-LANGUAGES = ["ar", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "tr", "zh"]
 IDS, VECTORS, CENTER = 20_000, 500, 2_000
 SCORED = ["en", "de", "ja", "zh"]
-LINES = 1500  # read of each file
+OF_A_FILE = 1500  # lines
 
 
 class Remembered:
@@ -48,23 +46,6 @@ class Remembered:
         if new:
             self.known |= zip(new, self.guide.encode(new), strict=True)
         return np.stack([self.known[text] for text in texts])
-
-
-def sentences(data: Path, total: int) -> list[str]:
-    """Return so many different sentences, as many of each language."""
-    by_language: dict[str, dict[str, None]] = {code: {} for code in ["en", *LANGUAGES]}
-    for code in LANGUAGES:
-        for path in sorted(data.glob(f"parallel/train/*.en-{code}.tsv.gz")):
-            with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
-                for _, line in zip(range(LINES), lines, strict=False):
-                    english, other = line.rstrip("\n").split("\t")[:2]
-                    by_language["en"][english] = by_language[code][other] = None
-    chosen, draw = [], random.Random(0)
-    for number, texts in enumerate(by_language.values()):
-        share = total // len(by_language) + (number < total % len(by_language))
-        chosen += draw.sample(sorted(texts), share)
-    draw.shuffle(chosen)
-    return chosen
 
 
 def timed(work: object, *arguments: object) -> tuple[object, float]:
@@ -140,17 +121,15 @@ def together(data: Path, texts: list[str]) -> dict[str, object]:
 def main() -> int:
     """Compare, score, write the result; 1 if something differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("--data", type=Path, required=True)
     options = parser.parse_args()
-    texts = sentences(options.data, IDS)
+    texts = sentences(options.data / "parallel/train", IDS, of_a_file=OF_A_FILE)
     result = {
-        "command": "python benchmarks/backbones.py --data DATA",
         "e5-small": e5(texts),
         "muse": muse(texts),
         "stsb dev, choosing half": together(options.data, texts),
     }
-    write_json(options.out, result)
+    write_json(RESULT, result)
     print(json.dumps(result, indent=2))
     exact = (
         not result["e5-small"]["sentences_with_other_ids"]

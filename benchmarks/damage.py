@@ -1,9 +1,9 @@
-"""Damage what a run, its store and artefacts keep, and compare what comes of it.
+"""Damage what a run and its store keep, and compare what comes of it.
 
-    python benchmarks/damage.py --cases 240 --seed 0 --json
+    python benchmarks/damage.py --cases 170 --seed 0
 
-A small run is done undisturbed, one is stopped in a stage and one while it is scored,
-and the student is exported in each format. First come cases of full disks, folders that
+A small run is done undisturbed, one is stopped in a stage and one while it is scored.
+First come cases of full disks, folders that
 are read-only, clocks that jump, and a teacher that raises at its k-th call. In each of
 the others a copy has one file damaged (a bit flipped, cut in half, half of it zeros,
 taken from a run of another seed), and the same command goes on; files that no step has
@@ -15,8 +15,7 @@ A case counts only if what is damaged was opened as it was, or named in an error
 anything was changed.
 Outcomes: "same" bytes and not a word, "mended" (the same, and the file was named in a
 warning or is whole again or gone), "repaired", and what must not be: "silent" (other
-bytes), "traceback", "lost" (no repair is named, or it does not help). `unread` lists
-the kinds of files of which every case was "same" or did not count.
+bytes), "traceback", "lost" (no repair is named, or it does not help).
 """
 
 import argparse
@@ -33,7 +32,6 @@ from pathlib import Path
 from typing import Any
 
 from damage_cases import (
-    ARTEFACTS,
     CACHES,
     DAMAGES,
     DISKS,
@@ -43,7 +41,6 @@ from damage_cases import (
     TWICE,
     WHOLE,
     Case,
-    counterparts,
     date,
     disk,
     disks_refused,
@@ -72,9 +69,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs/damage"))
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--out", type=Path, help="write what came of each case here")
-    parser.add_argument("--json", action="store_true", help="the object alone")
     options = parser.parse_args()
-    say = partial(print, flush=True) if not options.json else (lambda *words: None)
+    say = partial(print, flush=True)
     began = time.monotonic()
     runs = Runs()
     runs.prepare()
@@ -100,7 +96,6 @@ def judged(
     """Run cases until so many have counted, and return what came of them."""
     outcomes: dict[str, str] = {}
     bad: dict[str, str] = {}
-    by_kind: dict[str, set[str]] = defaultdict(set)
     by_damage: dict[str, Counter[str]] = defaultdict(Counter)
     counts: Counter[str] = Counter()
     for case in cases:
@@ -112,16 +107,11 @@ def judged(
         outcomes[case.name] = outcome
         counts[outcome] += 1
         by_damage[case.what][outcome] += 1
-        if case.what in DAMAGES:
-            by_kind[case.kind].add(outcome)
         if outcome in BAD:
             bad[case.name] = f"{outcome}: {said[-1200:]}"
         say(f"{case.name}: {outcome}")
-    unread = [kind for kind, it in by_kind.items() if it <= {"same", UNTOUCHED}]
     return {
         "skipped": trial.skipped,
-        "unread": sorted(unread),
-        "kinds": len(by_kind),
         "by_damage": {name: dict(found) for name, found in by_damage.items()},
         UNTOUCHED: counts[UNTOUCHED],
         **{name: counts[name] for name in GOOD},
@@ -143,10 +133,9 @@ class Trial:
     Args:
         folder: Where everything happens; it is emptied.
         runs: Gives the command, as `Runs` does.
-        artefacts: Whether artefacts are made, too.
     """
 
-    def __init__(self, folder: Path, runs: Any, artefacts: bool = True) -> None:
+    def __init__(self, folder: Path, runs: Any) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         self.folder, self.runs = folder.resolve(), runs
         self.work = self.folder / "case"
@@ -154,7 +143,7 @@ class Trial:
         if refused := disks_refused(self.folder / "disk"):
             self.skipped = dict.fromkeys(DISKS, refused)
         whole, self.seen = self._whole(WHOLE, 0)
-        self._names = counterparts(self.seen, self._whole("other", 1)[1])
+        self._whole("other", 1)
         self.expected = contents(whole / "run")
         self.bases = [WHOLE]
         # The last step but those that keep copies and scores is a stage.
@@ -166,9 +155,6 @@ class Trial:
             (SCORING, scored, (f"/{scored}/done.json$", 1)),
         ):
             self._stopped(name, step, pattern)
-        self.vectors: dict[str, bytes] = {}
-        if artefacts:
-            self._export()
 
     def _whole(self, name: str, seed: int) -> tuple[Path, Any]:
         place = self.folder / name
@@ -189,30 +175,17 @@ class Trial:
             if done.code is not None:
                 raise RuntimeError(f"{name} was not stopped. {done.said}")
 
-    def _export(self) -> None:
-        for base, name in ((WHOLE, "artefacts"), ("other", "artefacts_other")):
-            place = self.folder / base
-            done = self._child(partial(self.runs.export, place), place)
-            if done.code != 0:
-                raise RuntimeError(done.said)
-            (place / "artefacts").rename(self.folder / name)
-        for artefact in sorted((self.folder / "artefacts").iterdir()):
-            if self._open(artefact).code != 0:
-                raise RuntimeError(f"{artefact} cannot be opened")
-            self.vectors[artefact.name] = self._given()
-
     def cases(self, draw: random.Random) -> list[Case]:
         """Return all cases, in the order in which they are run."""
         special = special_cases(
             self.folder / WHOLE, self.seen, disks="tmpfs" not in self.skipped
         )
-        bases = [*self.bases, *(f"{ARTEFACTS}{name}" for name in self.vectors)]
         files = [
             case
-            for base in bases
+            for base in self.bases
             for case in file_cases(base, self.folder / base, self.seen, draw)
         ]
-        return list(in_order(special, files, draw))
+        return in_order(special, files, draw)
 
     def run_case(self, case: Case) -> Verdict:
         """Return the outcome of a case, and what was said."""
@@ -224,8 +197,6 @@ class Trial:
             shutil.copytree(self.folder / case.base, self.work)
         if case.back:
             (self.work / "run/stages" / case.back / "done.json").unlink()
-        if case.base.startswith(ARTEFACTS):
-            return self._artefact_case(case)
         if case.what in DAMAGES and not self._damaged(case):
             return UNTOUCHED, "nothing to damage"
         if case.what == "dated":
@@ -254,10 +225,8 @@ class Trial:
     def _damaged(self, case: Case) -> bool:
         """Damage a file; tell whether it has other bytes now."""
         path, before = self.work / case.place, self._bytes(case)
-        name = self._names.get(case.place, case.place)
-        head, _, rest = case.base.partition("/")
-        other = "other" if case.base == WHOLE else f"{head}_other"
-        DAMAGES[case.what](path, self.folder / other / rest / name)
+        other = "other" if case.base == WHOLE else f"{case.base}_other"
+        DAMAGES[case.what](path, self.folder / other / case.place)
         return path.read_bytes() != before
 
     def _touched(self, case: Case, done: Outcome) -> bool:
@@ -272,37 +241,6 @@ class Trial:
         if case.what == "clock":
             return done.calls.get("clock", 0) >= case.conditions.clock
         return case.what == "dated" or done.code != 0
-
-    def _artefact_case(self, case: Case) -> Verdict:
-        if not self._damaged(case):
-            return UNTOUCHED, "nothing to damage"
-        whole = self.folder / case.base
-        done = self._open(self.work)
-        if not self._touched(case, done):
-            return UNTOUCHED, done.said
-        known = self.vectors[whole.name]
-        if done.code == 0:
-            return ("same" if self._given() == known else "silent"), done.said
-        if done.code is None:
-            return "traceback", done.said
-        if not self._placed(done.said) or not re.search(
-            r"[Tt]ake a whole copy|[Ee]xport (the encoder )?again|Copy .*(again|anew)",
-            done.said,
-        ):
-            return "lost", done.said
-        shutil.rmtree(self.work)
-        shutil.copytree(whole, self.work)
-        again = self._open(self.work)
-        helps = again.code == 0 and self._given() == known
-        return ("repaired" if helps else "lost"), f"{done.said}\nTHEN {again.said}"
-
-    def _open(self, artefact: Path) -> Outcome:
-        to = self.folder / "vectors"
-        to.unlink(missing_ok=True)
-        return self._child(partial(self.runs.open, artefact, to), artefact)
-
-    def _given(self) -> bytes:
-        return (self.folder / "vectors").read_bytes()
 
     def _repaired(self, done: Outcome, lift: Callable[[], None]) -> Verdict:
         """Do what the message says, and go on."""

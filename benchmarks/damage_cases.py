@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import cycle, islice
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,6 @@ TWICE, ONCE = "stopped", "stopped early"  # with two checkpoints, with one
 DISKS = ("readonly", "tmpfs")
 LEFT_OUT = (".lock", ".partial")
 ROOMY = "size=256m"
-ARTEFACTS = "artefacts/"
 PAGE = 4096  # a file system in memory has whole ones
 # Tables that stages make beside the files of a step, which has no checksums of them.
 CACHES = re.compile(r"/(tokens-|texts-)")
@@ -40,7 +39,7 @@ class Case(NamedTuple):
         what: A key of `DAMAGES`, or "full", "tmpfs", "readonly", "dated", "clock",
             "teacher".
         place: The file that is damaged, or the number that counts.
-        base: What it is done to: a finished run, a stopped one, a new one, an artefact.
+        base: What it is done to: a finished run, a stopped one, a new one.
         back: The step whose mark goes before, so that it is done again.
     """
 
@@ -52,15 +51,13 @@ class Case(NamedTuple):
     @property
     def name(self) -> str:
         """What it is called in the result."""
-        of = self.base if self.base.startswith(ARTEFACTS) else f"a {self.base} run"
         again = f", {self.back} done again" if self.back else ""
-        return f"{self.what} {self.place} of {of}{again}"
+        return f"{self.what} {self.place} of a {self.base} run{again}"
 
     @property
     def kind(self) -> str:
         """The file's path without what tells files of a kind apart."""
-        of_artefact = self.base.startswith(ARTEFACTS)
-        name = f"{self.base}/{self.place}" if of_artefact else self.place
+        name = self.place
         for pattern, instead in KINDS:
             name = pattern.sub(instead, name)
         return name
@@ -163,36 +160,14 @@ def file_cases(
             yield Case(damage, name, base, draw.choice(readers) if again else "")
 
 
-def in_order(
-    special: list[Case], files: list[Case], draw: random.Random
-) -> Iterator[Case]:
-    """Yield special cases, those that a step reads again, then kind after kind.
-
-    Of each kind of file comes one damage, then of each another one, then the rest.
-    """
+def in_order(special: list[Case], files: list[Case], draw: random.Random) -> list[Case]:
+    """Return special cases, then those of files, of each kind of file in turn."""
     draw.shuffle(files)
-    first = {(it.what, it.base, it.kind): it for it in reversed(files)}
-    kinds = [*dict.fromkeys((it.base, it.kind) for it in files)]
-    rounds = (
-        first.get((what, *kind))
-        for turn in range(len(DAMAGES))
-        for kind, what in zip(kinds, islice(cycle(DAMAGES), turn, None), strict=False)
-    )
-    again = (it for it in first.values() if it.back)
-    yield from dict.fromkeys(it for it in (*special, *again, *rounds, *files) if it)
-
-
-def counterparts(mine: Seen, others: Seen) -> dict[str, str]:
-    """Return files of another run by those whose names differ, such as a store's."""
-    by_kind: dict[str, list[list[str]]] = defaultdict(lambda: [[], []])
-    for side, it in enumerate((mine, others)):
-        for name in it.files:
-            by_kind[Case("", name).kind][side].append(name)
-    pairs: dict[str, str] = {}
-    for ours, theirs in by_kind.values():
-        rest = [name for name in theirs if name not in ours]
-        pairs |= dict(zip((it for it in ours if it not in theirs), rest, strict=False))
-    return pairs
+    by_kind: dict[tuple[str, str], list[Case]] = defaultdict(list)
+    for case in files:
+        by_kind[case.base, case.kind].append(case)
+    turns = chain.from_iterable(zip_longest(*by_kind.values()))
+    return [*special, *(case for case in turns if case)]
 
 
 def _readers(found: Seen, place: str) -> list[str]:
@@ -235,7 +210,12 @@ def zero(path: Path, other: Path) -> None:
 
 
 def swap(path: Path, other: Path) -> None:
-    """Take the file of the run of another seed, if it has one."""
+    """Take the file of the run of another seed, if it has one.
+
+    Folders of a store have other names there.
+    """
+    if not other.exists():
+        other = next(other.parents[1].glob(f"*/{other.name}"), other)
     if other.is_file():
         shutil.copyfile(other, path)
 

@@ -42,7 +42,6 @@ SMALL: dict[str, Any] = {
     "stages.teach_student.skip": True,
     "stages.contrastive_learning.skip": True,
 }
-SENTENCES = ["A dog runs.", "Ein Hund läuft über das Gras.", "", "x" * 40]
 FAILED = "the teacher failed"
 LONGEST_S = 300  # of a child; it is killed then
 DAY_S = 86400.0
@@ -182,14 +181,13 @@ def _jumping(clock: Callable[[], float], conditions: Conditions) -> Any:
 
 
 class Runs:
-    """The command that a case gives, and what opens an artefact again."""
+    """The command that a case gives."""
 
     def prepare(self) -> None:
         """Import what children use, so that each takes its own time alone."""
         import matplotlib.backends.backend_svg  # noqa: F401
         import matplotlib.figure  # noqa: F401
 
-        import keras_msd.export
         import keras_msd.recipes.prepare
         import keras_msd.recipes.steps  # noqa: F401
         import keras_msd.report.charts  # noqa: F401
@@ -223,53 +221,17 @@ class Runs:
             repair: With `--repair`.
             always: A checkpoint after every update.
         """
+        import tensorflow as tf
+
         settings = SMALL | {"recipe.seed": seed, "data.seed": seed}
         words = ["run", RECIPE, "--scale", SCALE, "--out", str(place / "run")]
         words += ["--store", str(place / store), *(["--repair"] if repair else [])]
         words += ["--checkpoint-minutes", "0"] if always else []
         for key, value in settings.items():
             words += ["--set", f"{key}={json.dumps(value)}"]
-        _trace(False)
+        # Tracing graphs takes longer than a few tiny steps do.
+        tf.config.run_functions_eagerly(True)
         return _explained(lambda: _app(words))
-
-    def export(self, place: Path) -> int:
-        """Export a run's student in every format that it can have."""
-        import keras_msd as msd
-
-        _trace(True)
-        encoder = msd.load_encoder(place / "run/student")
-        graded = [(1.0, "A cat.", "Die Katze."), (0.5, "A dog.", "Rot."), (0, "a", "b")]
-        options = {"sentences": SENTENCES, "sts": graded, "min_cosine": -1.0}
-        options |= {"min_neighbours": 0.0, "max_sts_loss": 1000.0}
-        # Its weights are what is read of it; without them ONNX is.
-        formats: dict[str, dict[str, Any]] = dict.fromkeys(msd.export.FORMATS, {})
-        formats["huggingface, ONNX alone"] = {"leave_out": ["weights"]}
-        for name, more in formats.items():
-            to, format = place / "artefacts" / name, name.partition(",")[0]
-            with contextlib.suppress(msd.InputError):  # not for this tokenizer
-                encoder.export(to, format=format, **options, **more)
-        return 0
-
-    def open(self, artefact: Path, to: Path) -> int:
-        """Write the vectors that an artefact gives."""
-        import numpy as np
-
-        import keras_msd as msd
-
-        _trace(True)
-
-        def write() -> None:
-            vectors = msd.load_encoder(artefact).encode(SENTENCES, progress=False)
-            to.write_bytes(np.asarray(vectors).tobytes())
-
-        return _explained(write)
-
-
-def _trace(graphs: bool) -> None:
-    """Have TensorFlow trace graphs: that takes longer than a few tiny updates do."""
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(not graphs)
 
 
 def _explained(work: Callable[[], Any]) -> int:

@@ -17,14 +17,12 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 WORKER = Path(__file__).with_name("distribute_worker.py")
 RESULT = Path(__file__).parent / "results" / "distribute.json"
 BACKENDS = ("tensorflow", "jax")
 LAYOUTS = ((1, 1), (1, 2), (1, 4), (2, 1), (3, 1))  # processes, devices of each
 ROWS = {1: 8, 2: 8, 3: 12, 4: 8}  # of a batch, by replicas
-KEYS = "case", "backend", "dtype", "optimizer", "replicas", "processes"
 KINDS = (("float64", "sgd", 50), ("float32", "sgd", 1), ("float32", "adamw", 50))
 DEVICES = "--xla_force_host_platform_device_count"
 
@@ -119,21 +117,13 @@ def rows_of(processes: list["subprocess.Popen[str]"]) -> list[list[dict[str, obj
     return [[json.loads(line) for line in found] for found in lines]  # Gloo prints, too
 
 
-def place(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what tells a row from all others."""
-    return tuple(row[key] for key in KEYS)
-
-
 def main() -> None:
     """Do all cases and say what differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help=f"Write {RESULT.name}, too")
     parser.add_argument("--backends", nargs="+", default=BACKENDS)
     parser.add_argument("--cases", help="Names with commas; by default all.")
-    parser.add_argument("--steps", type=int, help="At most so many updates.")
-    parser.add_argument(
-        "--update", action="store_true", help=f"Keep other rows of {RESULT.name}."
-    )
+    parser.add_argument("--steps", type=int, help="At most so many steps.")
     given = parser.parse_args()
     found = []
     with tempfile.TemporaryDirectory() as compiled:
@@ -152,10 +142,6 @@ def main() -> None:
                         row |= {"backend": backend, "dtype": dtype}
                         found.append(row | {"optimizer": optimizer})
                         print(json.dumps(found[-1]), flush=True)
-    if given.update:
-        before = json.loads(RESULT.read_text(encoding="utf-8"))[:-1]
-        anew = {place(row) for row in found}
-        found = [row for row in before if place(row) not in anew] + found
     exact = [row for row in found if row["dtype"] == "float64"]
     worst = max(max(row["gradient"], row["losses"]) for row in exact)
     found.append({"max_difference": worst})

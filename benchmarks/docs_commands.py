@@ -96,16 +96,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="the data folder")
     parser.add_argument("--only", nargs="+", help="pages; others keep their rows")
-    parser.add_argument("--folder", type=Path, help="an empty one, kept; else none is")
     options = parser.parse_args()
     FORKS.set_forkserver_preload(["tensorflow", "keras", "keras_msd.cli.commands"])
     names = pages()
     if unknown := set(options.only or ()) - set(names):
         raise InputError(f"No such page: {', '.join(unknown)}. Give of: {names}.")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.folder or Path(temporary)
-        if not (folder / "DATA").exists():
-            prepare(folder, options.data)
+        folder = Path(temporary)
+        prepare(folder, options.data)
         rows = read_json(RESULT)["rows"] if options.only and RESULT.exists() else []
         for page in options.only or names:
             rows = [row for row in rows if row["page"] != page]

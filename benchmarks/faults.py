@@ -1,6 +1,6 @@
 """Kill runs at every kind of moment, let them go on, and compare what they leave.
 
-    python benchmarks/faults.py --kills 50 --seed 0 --json
+    python benchmarks/faults.py --kills 50 --seed 0
 
 Each run of the recipe is killed with SIGKILL at moments drawn from the seed: while a
 guide's vectors are stored, within a stage, while a checkpoint is written, while scores
@@ -19,7 +19,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +39,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--runs", type=int, default=5, help="that share the kills")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--recipe", default="demo")
     parser.add_argument("--scale", default="demo")
     parser.add_argument("--set", action="append", dest="overrides", metavar="KEY=VALUE")
     parser.add_argument("--every", type=float, default=10, metavar="SECONDS")
     parser.add_argument("--backend", choices=("tensorflow", "jax"))
     parser.add_argument("--folder", type=Path, default=Path("runs/faults"))
-    parser.add_argument("--json", action="store_true", help="the object alone")
     options = parser.parse_args()
-    say = (lambda *words: None) if options.json else print
     # A shell's jobs in the background ignore Ctrl-C, and what they start does, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     shutil.rmtree(options.folder, ignore_errors=True)
@@ -56,23 +52,23 @@ def main() -> None:
     draw, began = random.Random(options.seed), time.monotonic()
     whole = Disturbed(options, "undisturbed")
     whole.finish()
-    say(f"undisturbed: {time.monotonic() - began:.0f} s")
+    print(f"undisturbed: {time.monotonic() - began:.0f} s")
     expected = contents(whole.out)
     done: Counter[str] = Counter()
     identical = 0
     # A run under JAX has no export.
     kinds = MOMENTS[:-1] if options.backend == "jax" else MOMENTS
-    plans = list(moments(kinds, options.kills, min(options.runs, options.kills), draw))
+    plans = moments(kinds, options.kills, min(options.runs, options.kills), draw)
     for number, plan in enumerate(plans):
         run = Disturbed(options, f"run_{number}")
         for moment in plan:
             if run.kill_at(moment, draw.uniform(0.0, 1.0)):
                 done[moment] += 1
-                say(f"run {number}: killed at {moment}")
+                print(f"run {number}: killed at {moment}")
         run.finish()
         different = compare(expected, contents(run.out))
         identical += not different
-        say(f"run {number}: {', '.join(different) or 'identical'}")
+        print(f"run {number}: {', '.join(different) or 'identical'}")
     signals = {}
     for number in (signal.SIGTERM, signal.SIGINT):
         run = Disturbed(options, number.name)
@@ -80,7 +76,7 @@ def main() -> None:
         run.finish()
         different = compare(expected, contents(run.out))
         signals[number.name] = {"exit_code": code, "identical": not different}
-        say(f"{number.name}: exit code {code}, {', '.join(different) or 'identical'}")
+        print(f"{number.name}: exit code {code}, {', '.join(different) or 'identical'}")
     result = {
         "kills": sum(done.values()),
         "moments": {moment: done[moment] for moment in MOMENTS},
@@ -97,14 +93,10 @@ def main() -> None:
 
 def moments(
     kinds: tuple[str, ...], kills: int, runs: int, draw: random.Random
-) -> Iterator[list[str]]:
-    """Yield for each run the moments of its kills, in the order of their coming."""
-    pool = [kind for kind in kinds for _ in range(SHARES[MOMENTS.index(kind)])]
-    for number in range(runs):
-        count = kills * (number + 1) // runs - kills * number // runs
-        whole, rest = divmod(count, len(pool))
-        chosen = pool * whole + draw.sample(pool, rest)
-        yield sorted(chosen, key=MOMENTS.index)
+) -> list[list[str]]:
+    """Return for each run the moments of its kills, in the order of their coming."""
+    chosen = draw.choices(kinds, SHARES[: len(kinds)], k=kills)
+    return [sorted(chosen[n::runs], key=MOMENTS.index) for n in range(runs)]
 
 
 class Disturbed:
@@ -120,7 +112,7 @@ class Disturbed:
         overrides = LONG if options.scale == "demo" else {}
         changes = [f"{key}={value}" for key, value in overrides.items()]
         self.command = [
-            *(sys.executable, "-m", "keras_msd", "run", options.recipe),
+            *(sys.executable, "-m", "keras_msd", "run", "demo"),
             *("--scale", options.scale, "--out", str(self.out)),
             *("--store", str(options.folder / name / "store")),
             *("--checkpoint-minutes", str(options.every / 60)),

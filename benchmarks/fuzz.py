@@ -1,20 +1,16 @@
 """Random damage to every kind of file that is read: each must be taken or refused.
 
-    pip install -e ".[fuzz]"
-    python benchmarks/fuzz.py --inputs 20000 --seed 1 --branches 1000 --json
+    python benchmarks/fuzz.py --inputs 20000 --seed 1
 
 Valid files are damaged: bytes and lines are cut, doubled, swapped and overwritten,
 values of JSON and of safetensors headers become what no writer writes, words of
 commands are moved. A process for each target reads each input in at most 5 seconds and
 1 GiB more than before. Whatever is not read is refused with an `InputError` that names
-the place and a repair. The first inputs of a target are drawn by Hypothesis, the others
-by `random.Random`, of the seed, the target and the input's number alone.
+the place and a repair. An input follows from the seed, the target and its number.
 
-The last line is one JSON object: inputs by target, crashes, hangs, over_memory, and
-bare, refusals without place or repair. Inputs that break a rule stay in --keep. With
---out several calls of other seeds or targets are added up, and one that was stopped
-goes on behind the last target that was finished. --branches reads so many inputs of
-each target again, and says which share of the branches of the readers they reach.
+The last line is one JSON object: by target, what came of the inputs; `bare` are
+refusals without place or repair. Inputs that break a rule stay in --keep. --out keeps
+the counts of other seeds that are in the file, and passes over targets that it has.
 """
 
 import argparse
@@ -32,13 +28,13 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from fuzz_damage import damaged
-from fuzz_targets import MODULES, NAMES, WITHOUT_PLACE, WRITES, targets, write_seeds
+from fuzz_targets import NAMES, WITHOUT_PLACE, WRITES, targets, write_seeds
 
 SECONDS, MEMORY = 5, 1 << 30  # of the processor, and bytes
 WAIT = 60  # seconds by the clock: other programs may be at work
@@ -49,7 +45,6 @@ SHOWN = 5  # inputs of one kind and target that are kept
 # A sentence behind another: the rule, what came, the repair. Some rules say it.
 SENTENCES = re.compile(r"[.!?)`'\"]\s+[A-Z`'\"]")
 RULES = re.compile(r"\b(must|should|may) |Did you mean|Known|Unknown key")
-PACKAGE = Path(__file__).resolve().parents[1] / "keras_msd"
 ENVIRONMENT = {
     "KERAS_BACKEND": "tensorflow",
     "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -209,8 +204,8 @@ def work_on(
     found: Reading, target: str, options: Any, counts: Counts, say: Callable[[str], Any]
 ) -> None:
     """Give inputs to a target, from the number in `counts` to the last."""
-
-    def once(draw: random.Random) -> None:
+    while counts.number < options.inputs:
+        draw = random.Random(f"{options.seed} {target} {counts.number}")
         kind, said, folder = found.once(draw)
         setattr(counts, kind, getattr(counts, kind) + 1)
         if kind in BAD:
@@ -220,32 +215,6 @@ def work_on(
                 keep(folder, options.keep / name)
         found.mend()
         counts.number += 1
-
-    for draw in by_hypothesis(once, options, counts):
-        once(draw)
-
-
-def by_hypothesis(
-    once: Callable[[Any], None], options: Any, counts: Counts
-) -> Iterator[random.Random]:
-    """Give the first inputs by Hypothesis; yield what draws the others."""
-    first = min(options.hypothesis, options.inputs)
-    if counts.number < first:
-        import hypothesis
-        from hypothesis import strategies as st
-
-        # One that ended the process is not drawn again.
-        seeded = hypothesis.seed(f"{options.seed} {counts.number}")
-        settled = hypothesis.settings(
-            max_examples=first - counts.number,
-            database=None,
-            deadline=None,
-            phases=[hypothesis.Phase.generate],
-            suppress_health_check=list(hypothesis.HealthCheck),
-        )
-        seeded(settled(hypothesis.given(st.randoms(use_true_random=False))(once)))()
-    while counts.number < options.inputs:
-        yield random.Random(f"{options.seed} {options.target} {counts.number}")
 
 
 def keep(folder: Path, place: Path) -> None:
@@ -295,7 +264,6 @@ def child(work: Callable[[Callable[[str], Any]], None], counts: Counts) -> str:
 def fuzz(target: str, root: Path, work: Path, options: Any) -> dict[str, int]:
     """Give a target all its inputs; return how often what came of it."""
     counts = Counts.from_buffer(mmap.mmap(-1, ctypes.sizeof(Counts)))
-    options.target = target
 
     def reads(say: Callable[[str], Any]) -> None:
         found = reading(target, root, work)
@@ -313,73 +281,6 @@ def fuzz(target: str, root: Path, work: Path, options: Any) -> dict[str, int]:
     return {kind: getattr(counts, kind) for kind in KINDS}
 
 
-def branches(target: str, root: Path, work: Path, data: Path, options: Any) -> None:
-    """Read the first inputs of a target again, and note the branches they reach."""
-
-    def reads(say: Callable[[str], Any]) -> None:
-        from coverage import Coverage
-
-        measured = Coverage(
-            branch=True, data_file=str(data), config_file=False, messages=False,
-            include=[str(PACKAGE / it) for it in MODULES],
-        )  # fmt: skip
-        measured.start()
-        found = reading(target, root, work)
-        for number in range(options.branches):
-            draw = random.Random(f"{options.seed} {target} {number}")
-            found.once(draw)
-            found.mend()
-        measured.stop()
-        measured.save()
-
-    if ended := child(reads, Counts(number=0)):
-        print(f"{target}: branches were not counted: {ended}", flush=True)
-
-
-def share_of_branches(folder: Path) -> dict[str, Any]:
-    """Return how many branches there are, and how many were reached, by module."""
-    from coverage import Coverage
-
-    measured = Coverage(
-        branch=True, data_file=str(folder / "all"), config_file=False, messages=False
-    )
-    measured.combine([str(path) for path in folder.glob("of_*")])
-    report = folder / "report.json"
-    measured.json_report(outfile=str(report))
-    content = json.loads(report.read_bytes())
-
-    def both(summary: dict[str, int]) -> list[int]:
-        return [summary["covered_branches"], summary["num_branches"]]
-
-    modules = {
-        Path(name).resolve().relative_to(PACKAGE).as_posix(): both(file["summary"])
-        for name, file in content["files"].items()
-    }
-    return {"all": both(content["totals"])} | modules
-
-
-def summary(known: dict[str, Any]) -> dict[str, Any]:
-    """Return the sums over all calls, with what they are made of."""
-    inputs: dict[str, int] = {}
-    totals = dict.fromkeys(KINDS, 0)
-    for of_seed in known.get("seeds", {}).values():
-        for target, counts in of_seed.items():
-            inputs[target] = inputs.get(target, 0) + sum(counts.values())
-            totals = {kind: totals[kind] + counts[kind] for kind in KINDS}
-    names = {"crash": "crashes", "hang": "hangs"}
-    sums = {names.get(kind, kind): number for kind, number in totals.items()}
-    least = min(inputs.values(), default=0)
-    return (
-        known | {"inputs": inputs, "all": sum(inputs.values()), "least": least} | sums
-    )
-
-
-def spent() -> float:
-    """Return the processor's seconds of all processes that read and have ended."""
-    times = os.times()
-    return times.children_user + times.children_system
-
-
 def load_all() -> None:
     """Import what targets need, once for all processes; nothing is computed here."""
     import keras_msd.checkpoints.checkpoint
@@ -394,13 +295,10 @@ def main() -> int:
     """Damage and read; print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--inputs", type=int, default=200, help="of each target")
-    parser.add_argument("--hypothesis", type=int, default=100, help="of these, by it")
     parser.add_argument("--seed", type=int, default=0, help="decides every input")
-    parser.add_argument("--targets", nargs="*", choices=NAMES, help="by default all")
-    parser.add_argument("--branches", type=int, default=0, help="inputs read again")
+    parser.add_argument("--targets", nargs="*", choices=NAMES, default=NAMES)
     parser.add_argument("--keep", type=Path, default=Path("fuzz"), help="for findings")
-    parser.add_argument("--out", type=Path, help="add up the calls in this file")
-    parser.add_argument("--json", action="store_true", help="only findings and JSON")
+    parser.add_argument("--out", type=Path, help="a file for the counts")
     options = parser.parse_args()
     os.environ.update(ENVIRONMENT)
     known: dict[str, Any] = {"seeds": {}}
@@ -411,28 +309,15 @@ def main() -> int:
     memory = Path("/dev/shm")  # noqa: S108
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as place:
         os.environ["KERAS_MSD_CACHE"] = f"{place}/cache"
-        root, work, data = (Path(place, name) for name in ("seeds", "work", "data"))
-        data.mkdir()
+        root, work = Path(place, "seeds"), Path(place, "work")
         if ended := child(lambda say: write_seeds(root), Counts(number=0)):
             raise SystemExit(f"The files to damage were not written: {ended}")
-        names = [it for it in options.targets or NAMES if it not in mine]
-        print(f"seed {options.seed}, {options.inputs} inputs of each target")
-        for name in names:
-            began = spent()
+        for name in (it for it in options.targets if it not in mine):
             mine[name] = fuzz(name, root, work, options)
-            seconds = spent() - began
-            if options.branches:
-                branches(name, root, work, data / f"of_{name}", options)
-            if not options.json:
-                print(f"{name:13} {mine[name]} {seconds:.1f} s", flush=True)
+            print(f"{name:13} {mine[name]}", flush=True)
             if options.out:
-                options.out.write_text(json.dumps(summary(known), indent=1) + "\n")
-        if options.branches and names:
-            known["branches"] = share_of_branches(data)
-    result = summary(known)
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
-    print(json.dumps(result))
+                options.out.write_text(json.dumps(known, indent=1) + "\n")
+    print(json.dumps(mine))
     return 1 if any(counts[kind] for counts in mine.values() for kind in BAD) else 0
 
 

@@ -13,16 +13,6 @@ from typing import Any
 
 Read = Callable[[Path], object]
 
-# Where what a target runs stands, for the share of branches that were reached.
-MODULES = [
-    *("checkpoints/*.py", "cli/*.py", "data/readers/*.py", "data/scored.py"),
-    *("data/tables.py", "data/store.py", "export/card.py"),
-    *("export/artefact.py", "export/litert_files.py", "export/onnx_files.py"),
-    *("export/portable.py", "files.py"),
-    *("models/config.py", "models/encoder_folder.py"),
-    *("recipes/cache.py", "recipes/schema/*.py", "tensors.py"),
-    *("teachers/saved_model.py", "teachers/vectors.py", "tokenizers/*.py"),
-]
 TEXTS = ["The cat, die Katze.", "", "aa ab"]
 ENDS = (0, 1, 2, None)  # exit codes of the command line
 REFUSED = 2
@@ -40,55 +30,45 @@ NAMES = [
 
 def targets() -> dict[str, Read]:
     """Return what reads a folder of each target."""
+    from keras_msd.checkpoints.checkpoint import load_checkpoint
     from keras_msd.data import read_inference, read_pairs, read_scored
+    from keras_msd.export.artefact import load_artefact
+    from keras_msd.export.portable import load_portable
+    from keras_msd.models.encoder import load_saved
+    from keras_msd.recipes import load_recipe
+    from keras_msd.teachers.saved_model import check_operations
+    from keras_msd.teachers.vectors import VectorFile
+    from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 
-    def pairs(folder: Path) -> object:
-        return list(read_pairs(min(folder.iterdir())))
+    _few_networks()
+
+    def only(read: Callable[[Path], object]) -> Read:
+        return lambda folder: read(min(folder.iterdir()))
+
+    def tokenizer(folder: Path) -> object:
+        return read_checkpoint_tokenizer(folder).encode(TEXTS)
 
     corpora = ("tsv", "csv", "tmx", "jsonl", "moses")
+    tokenizers = ("wordpiece", "bytepair", "sentencepiece")
     return {
-        **dict.fromkeys(corpora, pairs),
-        "inference": _only(read_inference),
-        "scored": _only(lambda path: read_scored(path, "over_5")),
-        "recipe": _only(_recipe),
-        "wordpiece": _checkpoint_tokenizer,
-        "bytepair": _checkpoint_tokenizer,
-        "sentencepiece": _checkpoint_tokenizer,
-        "tokenizer": _tokenizer,
-        "checkpoint": _checkpoint,
-        "encoder": _encoder,
-        "vectors": _only(_vectors),
+        **dict.fromkeys(corpora, only(lambda path: list(read_pairs(path)))),
+        **dict.fromkeys(tokenizers, tokenizer),
+        "inference": only(read_inference),
+        "scored": only(lambda path: read_scored(path, "over_5")),
+        "recipe": only(load_recipe),
+        "tokenizer": lambda folder: load_tokenizer(folder).encode(TEXTS),
+        "checkpoint": load_checkpoint,
+        "encoder": load_saved,
+        "vectors": only(VectorFile),
         "store": _store,
         "run": _run,
-        "artefact": _artefact,
-        "portable": _only(_portable),
-        "saved_model": _saved_model,
+        "artefact": lambda folder: load_artefact(folder).encode(TEXTS),
+        "portable": only(lambda path: load_portable(path.read_bytes()).encode(TEXTS)),
+        "saved_model": check_operations,
         "command": _command,
         "table": _table,
         "training": _training,
     }
-
-
-def _only(read: Callable[[Path], object]) -> Read:
-    return lambda folder: read(min(folder.iterdir()))
-
-
-def _recipe(path: Path) -> object:
-    from keras_msd.recipes import load_recipe
-
-    return load_recipe(path)
-
-
-def _checkpoint_tokenizer(folder: Path) -> object:
-    from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
-
-    return read_checkpoint_tokenizer(folder).encode(TEXTS)
-
-
-def _tokenizer(folder: Path) -> object:
-    from keras_msd.tokenizers.loading import load_tokenizer
-
-    return load_tokenizer(folder).encode(TEXTS)
 
 
 def _few_networks() -> None:
@@ -97,26 +77,6 @@ def _few_networks() -> None:
 
     if not hasattr(encoder.build_model, "cache_info"):
         encoder.build_model = lru_cache(maxsize=8)(encoder.build_model)
-
-
-def _checkpoint(folder: Path) -> object:
-    from keras_msd.checkpoints.checkpoint import load_checkpoint
-
-    _few_networks()
-    return load_checkpoint(folder)
-
-
-def _encoder(folder: Path) -> object:
-    from keras_msd.models.encoder import load_saved
-
-    _few_networks()
-    return load_saved(folder)
-
-
-def _vectors(path: Path) -> object:
-    from keras_msd.teachers.vectors import VectorFile
-
-    return VectorFile(path)
 
 
 class _Letters:
@@ -153,24 +113,6 @@ def _run(folder: Path) -> object:
     return run.perform("score", lambda step: {"score": 1.5})
 
 
-def _artefact(folder: Path) -> object:
-    from keras_msd.export.artefact import load_artefact
-
-    return load_artefact(folder).encode(TEXTS)
-
-
-def _portable(path: Path) -> object:
-    from keras_msd.export.portable import load_portable
-
-    return load_portable(path.read_bytes()).encode(TEXTS)
-
-
-def _saved_model(folder: Path) -> None:
-    from keras_msd.teachers.saved_model import check_operations
-
-    check_operations(folder)
-
-
 def _command(folder: Path) -> None:
     """Give the words of a command; what would train ends once all is checked."""
     from keras_msd.checks import InputError
@@ -181,7 +123,6 @@ def _command(folder: Path) -> None:
         raise InputError("It would run now. This is as far as words lead.")
 
     prepare.check = enough
-    _few_networks()
     words = json.loads((folder / "a.words").read_bytes())
     said = io.StringIO()
     try:

@@ -12,23 +12,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "keras_msd", "recipes", "export")
-SCRIPTS = ("gpu.sh", "gpu_run.py", "operations.py")
+SCRIPTS = ("gpu.sh", "gpu_run.py")
 # What a run imports under JAX, beside what JAX itself brings. TensorFlow, matplotlib,
 # h5py and typer are declared and not imported.
 PACKAGES = (
-    *("absl-py", "annotated-types", "filelock", "keras", "keras-hub", "optree"),
-    *(
-        "packaging",
-        "protobuf",
-        "pydantic",
-        "pydantic-core",
-        "regex",
-        "rich",
-        "safetensors",
-    ),
-    *("sentencepiece", "tokenizers", "tomli-w", "tqdm", "typing-extensions"),
-    "typing-inspection",
-)
+    "absl-py annotated-types filelock keras keras-hub optree packaging protobuf "
+    "pydantic pydantic-core regex rich safetensors sentencepiece tokenizers tomli-w "
+    "tqdm typing-extensions typing-inspection"
+).split()
 PLATFORMS = ("manylinux2014", *(f"manylinux_2_{minor}" for minor in range(17, 29)))
 MIB = 1 << 20
 

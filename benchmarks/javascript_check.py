@@ -13,7 +13,6 @@ float vector has a cosine under 0.999 with Keras'.
 """
 
 import argparse
-import gzip
 import http.server
 import json
 import shutil
@@ -22,11 +21,11 @@ import sys
 import tempfile
 import threading
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from corpora import sentences
 from runtimes import as_peers_do
 
 from keras_msd import load_encoder
@@ -37,9 +36,11 @@ from keras_msd.models.encoder import Encoder
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "javascript_check.json"
 LANGUAGES = "en ar de es fr it ja pl ru tr zh".split()
+OF_A_FILE = 20  # lines
 SENTENCES, LEAST_COSINE, WAIT = 200, 0.999, 300
 SENTENCE = "The children are playing football in the park behind the old school."
 FLOAT = (None, "fp16")
+SILENT = "--silent", "--no-audit", "--no-fund"
 TRANSFORMERS = "@huggingface/transformers"
 QUANTIZED = "onnx/model_quantized.onnx"
 
@@ -155,9 +156,8 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
-    npm, node = program("npm"), program("node")
-    chromium = program("chromium", "chromium-browser", "google-chrome")
-    texts = sentences(options.data / "parallel" / "dev")
+    npm, node, browser = program("npm"), program("node"), chromium()
+    texts = sentences(options.data / "parallel/dev", SENTENCES, LANGUAGES, OF_A_FILE)
     encoder = load_encoder(options.encoder)
     rows = []
     with tempfile.TemporaryDirectory() as name:
@@ -165,8 +165,7 @@ def main() -> int:
         ignored = shutil.ignore_patterns("node_modules")
         shutil.copytree(ROOT / "export", app, ignore=ignored)
         web = app / "web"
-        silent = [npm, "install", "--silent", "--no-audit", "--no-fund"]
-        subprocess.run(silent, cwd=web, check=True)
+        subprocess.run([npm, "install", *SILENT], cwd=web, check=True)
         write_app(web, texts)
         for kind in options.quantize:
             quantize = None if kind == "none" else kind
@@ -176,7 +175,7 @@ def main() -> int:
             subprocess.run([node, "run.mjs"], cwd=web, check=True)
             found = {
                 "node": json.loads((web / "node.json").read_text()),
-                "chromium": in_chromium(chromium, app, Path(name) / "profile"),
+                "chromium": in_chromium(app, Path(name) / "profile"),
             }
             for runtime, answer in found.items():
                 row = compared(encoder, texts, answer)
@@ -199,7 +198,7 @@ def main() -> int:
         "sentences": len(texts),
         "versions": {
             "node": output(node, "--version"),
-            "chromium": output(chromium, "--version"),
+            "chromium": output(browser, "--version"),
             **versions,
         },
         "rows": rows,
@@ -250,16 +249,15 @@ def write_transformers_app(place: Path, check: str) -> None:
     (web / "check.mjs").write_text(check)
     (web / "run.mjs").write_text(TRANSFORMERS_NODE)
     # Without scripts: that of onnxruntime-node fetches what a GPU needs.
-    install = [program("npm"), "install", "--silent", "--ignore-scripts", "--no-audit"]
-    subprocess.run([*install, TRANSFORMERS], cwd=web, check=True)
+    install = [program("npm"), "install", *SILENT, "--ignore-scripts", TRANSFORMERS]
+    subprocess.run(install, cwd=web, check=True)
 
 
 def transformers_in_chromium(place: Path, *given: str) -> dict[str, Any]:
     """Return what `check` gives in Chromium, for further arguments `given`."""
     page = TRANSFORMERS_PAGE.replace("GIVEN", json.dumps(given))
     (place / "web" / "check.html").write_text(page)
-    chromium = program("chromium", "chromium-browser", "google-chrome")
-    return in_chromium(chromium, place, place / "profile")
+    return in_chromium(place, place / "profile")
 
 
 def times(answer: dict[str, Any]) -> dict[str, float]:
@@ -285,22 +283,14 @@ def program(*names: str) -> str:
     return found[0]
 
 
+def chromium() -> str:
+    """Return the path of Chromium."""
+    return program("chromium", "chromium-browser", "google-chrome")
+
+
 def output(*command: str) -> str:
     """Return what a command prints."""
     return subprocess.check_output(command, text=True).strip()
-
-
-def sentences(folder: Path) -> list[str]:
-    """Return sentences of the eleven languages in turn, from all files of each."""
-    columns: dict[str, list[str]] = {language: [] for language in LANGUAGES}
-    for path in sorted(folder.glob("*.tsv.gz")):
-        other = path.name.split(".")[1].partition("-")[2]
-        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as handle:
-            lines = [line.rstrip("\n").split("\t") for line in islice(handle, 20)]
-        columns["en"] += [line[0] for line in lines[:2]]
-        columns.get(other, []).extend(line[1] for line in lines)
-    mixed = [text for row in zip(*columns.values(), strict=False) for text in row]
-    return mixed[:SENTENCES]
 
 
 def write_app(web: Path, texts: list[str]) -> None:
@@ -346,14 +336,14 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), handler)
 
 
-def in_chromium(chromium: str, app: Path, profile: Path) -> dict[str, Any]:
+def in_chromium(app: Path, profile: Path) -> dict[str, Any]:
     """Open the page that checks, and return what it posts."""
     with Server(app) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/web/check.html"
         options = ["--headless", "--no-sandbox", f"--user-data-dir={profile}"]
         browser = subprocess.Popen(
-            [chromium, *options, address],
+            [chromium(), *options, address],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -2,21 +2,22 @@
 
     python benchmarks/jvm_check.py tiny12 small12 --data DATA
 
-Takes sentences in 13 languages from all files of `<data>/parallel`, one file after the
-other, and needs a JDK. Writes benchmarks/results/jvm_check.json. Exit code 1: an id
+Takes sentences in 13 languages from all files of `<data>/parallel`, and
+needs a JDK. Writes benchmarks/results/jvm_check.json. Exit code 1: an id
 differs.
 """
 
 import argparse
-import gzip
 import json
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
-from itertools import chain, islice, zip_longest
+from itertools import chain
 from pathlib import Path
+
+from corpora import LANGUAGES, sentences
 
 from keras_msd.checks import InputError
 from keras_msd.export import loaders_folder
@@ -26,8 +27,6 @@ from keras_msd.load import folder_of
 from keras_msd.models.encoder_folder import read_folder
 
 RESULT = Path(__file__).with_name("results") / "jvm_check.json"
-LANGUAGES = "ar de en es fr it ja nl pl pt ru tr zh".split()
-LINES = 200  # of a file
 RUN = """
 import java.io.*;
 import java.nio.file.*;
@@ -52,20 +51,6 @@ public class Run {
   }
 }
 """
-
-
-def sentences(folder: Path, count: int) -> list[str]:
-    """Return different sentences of all languages, taken from all files in turn."""
-    columns = []
-    for path in sorted(folder.rglob("*.tsv.gz")):
-        pair = path.name.split(".")[1].split("-")
-        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as handle:
-            lines = [line.rstrip("\n").split("\t") for line in islice(handle, LINES)]
-        for language, column in zip(pair, zip(*lines, strict=False), strict=False):
-            if language in LANGUAGES:
-                columns.append(column)
-    mixed = chain.from_iterable(zip_longest(*columns))
-    return list(dict.fromkeys(text for text in mixed if text))[:count]
 
 
 def main() -> int:

@@ -1,40 +1,39 @@
 """Load exported `huggingface` folders in the libraries they are for.
 
     python benchmarks/layouts_check.py --data DATA \
-        --encoder runs/smoke/student runs/demo/student tiny12 --peer-python PYTHON \
-        --onnx-python PYTHON --fastembed-python PYTHON
+        --encoder runs/smoke/student runs/demo/student tiny12 --peer-python PYTHON
 
 200 sentences in 11 languages, from all files of `<data>/parallel/dev`, go through
 sentence-transformers (torch, and `backend="onnx"`), fastembed and transformers.js, in
 Node and in headless Chromium, and their vectors are compared with Keras'; ids of
 `transformers` with our own on 20,000 sentences of `<data>/parallel/train`. An encoder
-that is no BERT is exported without
-weights. The peers are Pythons of environments with sentence-transformers, with its
-extra onnx, and with fastembed; Node with npm fetches @huggingface/transformers. Writes
+that is no BERT is exported without weights. PYTHON has `sentence-transformers[onnx]`
+and fastembed; Node with npm fetches @huggingface/transformers. Writes
 benchmarks/results/layouts.json. Exit code 1: an id differs, or a float vector has a
 cosine under 0.9999 with Keras'. Sentences longer than the encoder takes are counted
 apart: transformers.js cuts off their end token.
 """
 
 import argparse
-import gzip
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from corpora import sentences
 from javascript_check import (
     LANGUAGES,
+    OF_A_FILE,
+    SENTENCES,
     TRANSFORMERS,
+    chromium,
     installed,
     output,
     program,
-    sentences,
     transformers_in_chromium,
     write_transformers_app,
 )
@@ -46,7 +45,7 @@ from keras_msd.export.proof import row_cosines
 from keras_msd.io.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "layouts.json"
-TEXTS, LEAST_COSINE, ROWS_OF_A_FILE = 20_000, 0.9999, 200
+TEXTS, LEAST_COSINE = 20_000, 0.9999
 FLOAT, INT8 = "onnx/model.onnx", "onnx/model_quantized.onnx"
 
 TORCH = """
@@ -115,32 +114,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="the data folder")
     parser.add_argument("--encoder", nargs="+", required=True, help="their folders")
-    for peer in ("peer", "onnx", "fastembed"):
-        parser.add_argument(f"--{peer}-python", required=True, help="see above")
+    parser.add_argument("--peer-python", required=True, help="see above")
     options = parser.parse_args()
-    texts = sentences(options.data / "parallel" / "dev")
-    many = lines(options.data / "parallel" / "train")
-    rows = []
+    texts = sentences(options.data / "parallel/dev", SENTENCES, LANGUAGES, OF_A_FILE)
+    many = sentences(options.data / "parallel/train", TEXTS)
+    rows, python = [], options.peer_python
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "texts.json").write_text(json.dumps([texts, many]))
         write_transformers_app(place, CHECK)
         for source in options.encoder:
             folder = place / (Path(source).parent.name or source) / "folder"
-            rows += check(load_encoder(source), folder, texts, many, options, place)
+            rows += check(load_encoder(source), folder, texts, many, python, place)
         version = installed(place / "web", TRANSFORMERS)
     write_json(
         RESULT,
         {
-            "command": "python benchmarks/layouts_check.py --data DATA --encoder "
-            "runs/smoke/student runs/demo/student tiny12 --peer-python PYTHON "
-            "--onnx-python PYTHON --fastembed-python PYTHON",
             "languages": LANGUAGES,
             "sentences": len(texts),
             "sentences_tokenized": len(many),
             "versions": {
                 "node": output(program("node"), "--version"),
-                "chromium": output(program("chromium"), "--version"),
+                "chromium": output(chromium(), "--version"),
                 TRANSFORMERS: version,
             },
             "rows": rows,
@@ -149,22 +144,12 @@ def main() -> int:
     return int(any(row["wrong"] for row in rows))
 
 
-def lines(folder: Path) -> list[str]:
-    """Return sentences of all languages, the first of each file."""
-    found: dict[str, None] = {}
-    for path in sorted(folder.glob("*.tsv.gz")):
-        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as handle:
-            for line in islice(handle, ROWS_OF_A_FILE):
-                found |= dict.fromkeys(line.rstrip("\n").split("\t")[:2])
-    return list(found)[:TEXTS]
-
-
 def check(
     encoder: Any,
     folder: Path,
     texts: list[str],
     many: list[str],
-    options: argparse.Namespace,
+    python: str,
     place: Path,
 ) -> list[dict[str, Any]]:
     """Export an encoder and return a row for each library that loaded it."""
@@ -182,10 +167,9 @@ def check(
     longest = encoder.max_length
     cut = np.array([len(row) > longest for row in encoder.tokenizer.encode(texts)])
     ours = encoder.tokenizer.encode(many, longest)
-    onnx, fast = options.onnx_python, options.fastembed_python
-    runs = [] if leave_out else [("sentence-transformers", options.peer_python, TORCH)]
-    runs += [("sentence-transformers, onnx", onnx, ONNX)]
-    runs += [("fastembed", fast, FASTEMBED)] if pooled else []
+    runs = {} if leave_out else {"sentence-transformers": TORCH}
+    runs |= {"sentence-transformers, onnx": ONNX}
+    runs |= {"fastembed": FASTEMBED} if pooled else {}
     rows = []
 
     def row(library: str, file: str, answer: dict[str, Any]) -> None:
@@ -210,7 +194,7 @@ def check(
         print(shown.format(**found), flush=True)
         rows.append(found)
 
-    for library, python, code in runs:
+    for library, code in runs.items():
         files = ("model.safetensors",) if code == TORCH else (FLOAT, INT8)
         for file in files:
             command = [python, "-c", PEER.format(code=code), str(folder), file]

@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from corpora import sentences
 
 RESULT = Path(__file__).parent / "results" / "model2vec_check.json"
 PACKAGES = ("model2vec", "sentence-transformers", "tokenizers", "torch")
@@ -45,23 +46,20 @@ def run_peer(folder: str, scratch: str) -> None:
 def main() -> int:
     """Compare, write the result; 1 if something differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--peer-python", default=sys.executable)
-    parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("--peer-job", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer_job:
         run_peer(*options.peer_job)
         return 0
 
-    from backbones import sentences
-
     from keras_msd import load_encoder
     from keras_msd.export.model2vec import compared
     from keras_msd.io.files import write_json
 
     encoder = load_encoder("tiny12")
-    texts = sentences(options.data, SENTENCES)
+    texts = sentences(options.data / "parallel/train", SENTENCES)
     texts += [" ".join(texts[i : i + 5]) for i in range(0, SENTENCES, 100)]
     texts += [f"{name} in a {name}text" for name in encoder.tokenizer.pieces()[:4]]
     within = compared(encoder, texts)
@@ -72,8 +70,7 @@ def main() -> int:
     plain = [row[:room] for row in plain]
     with tempfile.TemporaryDirectory() as scratch:
         folder = f"{scratch}/tiny12"
-        command = ["keras-msd", "export", "tiny12", folder, "--format", "model2vec"]
-        subprocess.run([sys.executable, "-m", "keras_msd", *command[1:]], check=True)
+        encoder.export(folder, format="model2vec")
         Path(scratch, "texts.json").write_text(json.dumps(texts), encoding="utf-8")
         job = [options.peer_python, __file__, "--peer-job", folder, scratch]
         done = subprocess.run(job, check=True, stdout=subprocess.PIPE, text=True)
@@ -96,8 +93,6 @@ def main() -> int:
     same_ids = [sorted(a) == sorted(b) for a, b in zip(renamed, wanted, strict=True)]
     same_order = sum(a == b for a, b in zip(renamed, wanted, strict=True))
     result = {
-        "command": "python benchmarks/model2vec_check.py --data DATA",
-        "export": " ".join(command[:3] + ["FOLDER"] + command[4:]),
         "texts": len(texts),
         "cut_at_the_limit": long,
         "left_out": left_out,
@@ -110,7 +105,7 @@ def main() -> int:
         },
         "versions": json.loads(done.stdout.splitlines()[-1]),
     }
-    write_json(options.out, result)
+    write_json(RESULT, result)
     print(json.dumps(result, indent=2))
     same = not result["other_ids_in_model2vec"] and not result["other_ids_read_back"]
     return int(not (same and max(result["largest_difference"].values()) < TOLERANCE))

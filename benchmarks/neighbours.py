@@ -115,13 +115,13 @@ def standard_tests(python: str) -> dict[str, Any]:
     return {"ok": done.returncode == 0, "printed": last}
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run the pages; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--python", help="of an environment that has the packages")
     parser.add_argument("--only", default="", help="sections, with commas")
     parser.add_argument("--out", type=Path)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     found = sections()
     only = options.only.split(",") if options.only else [*found, TESTED]
     packages = sorted({name for names, _ in found.values() for name in names})

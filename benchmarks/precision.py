@@ -3,11 +3,10 @@
 Both have the same pairs, order and updates. A run that was stopped goes on where it
 was.
 
-    python benchmarks/precision.py --data DATA --json
+    python benchmarks/precision.py --data DATA
 """
 
 import argparse
-import json
 import platform
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ import numpy as np
 from keras_msd.io.files import write_json
 from keras_msd.recipes import run
 from keras_msd.recipes.load import parse_override
-from keras_msd.training.precision import faster_precision
 
 RESULT = Path(__file__).parent / "results" / "precision.json"
+RECIPE = "msd_minilm_b128_ru3"
 PRECISIONS = ("float32", "bfloat16")
 CHANGES = {
     "evaluate.sets": ["stsb"],
@@ -31,22 +30,18 @@ CHANGES = {
 def measure(given: argparse.Namespace, precision: str, seed: int) -> dict[str, Any]:
     """Run the recipe once; return the student's scores and the seconds of stages."""
     done = run(
-        given.recipe,
+        RECIPE,
         given.folder / f"{precision}_{seed}",
         given.scale,
         data_dir=given.data,
-        store_dir=given.store,
         overrides=CHANGES
         | dict(map(parse_override, given.set))
         | {"recipe.seed": seed, "precision": precision},
-        share_steps=True,
     )
     rows = done["rows"]
     last = [row for row in rows if row["kind"] == "stage"][-1]
-    starts = [row for row in rows if row["kind"] == "untrained"]
     return {
         **{key: last[key] for key in ("cross_lingual", "monolingual")},
-        "starts": {row["name"]: row.get("cross_lingual") for row in starts},
         "stage_seconds": done["timings"]["parts"]["stages"],
     }
 
@@ -55,14 +50,10 @@ def main() -> None:
     """Run what is not there yet, write the result, print it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--recipe", default="msd_minilm_b128_ru3")
     parser.add_argument("--scale", default="lab")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--set", metavar="KEY=VALUE", nargs="+", default=[])
     parser.add_argument("--folder", type=Path, default=Path("runs/precision"))
-    parser.add_argument("--store", type=Path, help="guide vectors and shared steps")
-    parser.add_argument("--out", type=Path, default=RESULT)
-    parser.add_argument("--json", action="store_true", help="end with one JSON object")
     given = parser.parse_args()
     seeds = {
         str(seed): {each: measure(given, each, seed) for each in PRECISIONS}
@@ -76,18 +67,15 @@ def main() -> None:
         for key in ("cross_lingual", "monolingual")
     }
     result = {
-        "recipe": ", ".join([given.recipe, given.scale, *given.set]),
+        "recipe": ", ".join([RECIPE, given.scale, *given.set]),
         "seeds": seeds,
         "bfloat16_less_float32": differences,
         "largest_difference": float(np.abs(list(differences.values())).max()),
-        "faster_here": faster_precision(),
         "machine": f"{platform.system()} {platform.machine()}",
     }
-    write_json(given.out, result)
+    write_json(RESULT, result)
     for key, values in differences.items():
         print(f"{key}: bfloat16 less float32 {', '.join(map(str, values))}")
-    if given.json:
-        print(json.dumps(result, sort_keys=True))
 
 
 if __name__ == "__main__":

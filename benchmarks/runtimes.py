@@ -6,7 +6,7 @@ paraphrase-multilingual-MiniLM-L12-v2 (12 layers of 384, 250,037 tokens) and so 
 speed; that of tiny12, which has no layers, is all-MiniLM-L6-v2. All get one sentence,
 and 64 at a time, on one core and in turns; a time is the median over all rounds.
 
-    python benchmarks/runtimes.py small12 --json
+    python benchmarks/runtimes.py small12
 
 It needs the packages of requirements-backbones.txt and requirements-teacher.txt and of
 the extras litert, mediapipe, onnx and gguf; `--only` leaves systems out.
@@ -121,7 +121,6 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=10, help="a round and sentence")
     parser.add_argument("--only", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--out", type=Path, default=RESULT)
-    parser.add_argument("--json", action="store_true", help="print the result, too")
     given = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -159,8 +158,6 @@ def main() -> None:
     given.out.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     for system, value in result["milliseconds"].items():
         print(f"{system:12}{value:8.2f} ms, 64 sentences {many[system]:8.1f} ms")
-    if given.json:
-        print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from javascript_check import Server, program
+from javascript_check import SILENT, Server, chromium, program
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -41,20 +41,19 @@ def main() -> int:
     parser.add_argument("run", type=Path, help="the folder of a run")
     options = parser.parse_args()
     npm, node = program("npm"), program("node")
-    chromium = program("chromium", "chromium-browser", "google-chrome")
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copy(options.run / "report.html", folder)
-        install = [npm, "install", "--silent", "--no-audit", "--no-fund"]
-        subprocess.run([*install, "playwright-core"], cwd=folder, check=True)
+        install = [npm, "install", *SILENT, "playwright-core"]
+        subprocess.run(install, cwd=folder, check=True)
         (folder / "shoot.mjs").write_text(SHOOT)
         site = [sys.executable, "-m", "mkdocs", "build", "--quiet"]
         subprocess.run([*site, "-d", folder / "site"], cwd=ROOT, check=True)
         with Server(folder) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             shots = pictures(f"http://127.0.0.1:{server.server_port}")
-            command = [node, "shoot.mjs", chromium, json.dumps(shots)]
+            command = [node, "shoot.mjs", chromium(), json.dumps(shots)]
             subprocess.run(command, cwd=folder, check=True)
             server.shutdown()
     sizes = {path.name: path.stat().st_size for path in IMAGES.glob("*.png")}

@@ -12,12 +12,11 @@ Writes benchmarks/results/small_vectors.json.
 """
 
 import argparse
-import gzip
 import json
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from corpora import rows
 from keras_msd_small12 import load
 
 RESULT = Path(__file__).with_name("results") / "small_vectors.json"
@@ -28,13 +27,11 @@ LANGUAGES = "ara cmn deu fra ita jpn nld pol por rus spa tur".split()
 def pairs(folder: Path, count: int) -> list[tuple[str, str]]:
     """Return (query, English) of all languages in turn, each English once."""
     files = [folder / f"tatoeba.{language}-eng.tsv.gz" for language in LANGUAGES]
-    rows: dict[str, str] = {}
+    found: dict[str, str] = {}
     for path in files:
-        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as handle:
-            for line in islice(handle, -(-count // len(files))):
-                english, other = line.rstrip("\n").split("\t")[:2]
-                rows.setdefault(english, other)
-    return [(other, english) for english, other in rows.items()]
+        for english, other, *_ in rows(path, -(-count // len(files))):
+            found.setdefault(english, other)
+    return [(other, english) for english, other in found.items()]
 
 
 def nearest(scores: np.ndarray, top: int) -> np.ndarray:
@@ -53,10 +50,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the data folder")
     parser.add_argument("--count", type=int, default=3000, help="of sentences")
     options = parser.parse_args()
-    rows = pairs(options.data / "tatoeba", options.count)
+    both = pairs(options.data / "tatoeba", options.count)
     encoder = load()
-    queries = encoder.encode([query for query, _ in rows])
-    documents = encoder.encode([text for _, text in rows])
+    queries = encoder.encode([query for query, _ in both])
+    documents = encoder.encode([text for _, text in both])
     exact = queries @ documents.T
     wanted = nearest(exact, TOP)
     scale = 127 / np.abs(documents).max()
@@ -79,14 +76,14 @@ def main() -> None:
     for name, places in found.items():
         pair_of_rows = zip(places, wanted, strict=True)
         shared = [len(set(a) & set(b)) / TOP for a, b in pair_of_rows]
-        right = places[:, 0] == np.arange(len(rows))
+        right = places[:, 0] == np.arange(len(both))
         result[name] = {
             "bytes_a_vector": sizes.get(name, width // 8),
             "recall_at_10": round(100 * float(np.mean(shared)), 1),
             "p_at_1": round(100 * float(right.mean()), 1),
         }
         print(name, json.dumps(result[name]))
-    about = {"sentences": len(rows), "kinds": result}
+    about = {"sentences": len(both), "kinds": result}
     RESULT.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 

@@ -4,16 +4,15 @@ Calls have one to four texts of mixed lengths. Every answer is compared with the
 that a single thread got for the same texts; private memory is sampled. Each subject has
 a process of its own, and goes on until both --minutes and --calls are over.
 
-    python benchmarks/soak.py runs/demo/student --json
-    python benchmarks/soak.py runs/demo/student --minutes 0.1 --calls 200 --groups 20
-    python benchmarks/soak.py runs/demo/student --quantize int8 --out soak.json
+    python benchmarks/soak.py runs/demo/student
+    python benchmarks/soak.py runs/demo/student --minutes 0.1 --calls 200
 
 Prints one JSON object: for each subject `calls`, `wrong` (answers that differ by more
 than 1e-5), `failed` (calls that raised), `largest` difference, `p50_ms`, `p99_ms`, and
 private memory in MiB after a tenth of the time, at the end and at most. `mib_grown` is
 what the end has more, less the times of the calls that this program keeps itself. A
-format that the encoder cannot have is `refused`, with the reason. `grown` names those
-that grew by more than 4 MiB. Exit code 1 if there are any, or anything is wrong.
+format that the encoder cannot have is `refused`, with the reason. Exit code 1: an
+answer is wrong, a call raised, or memory grew by more than 4 MiB in a minute or more.
 """
 
 import argparse
@@ -31,31 +30,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from memory_epoch import private_bytes
+from workers import private_bytes
 
 import keras_msd as msd
 from keras_msd.data import example_pairs
 from keras_msd.export import FORMATS
-from keras_msd.io.files import read_json, write_json
+from keras_msd.io.files import write_json
 
 TOLERANCE = 1e-5
-TEXTS, LONGEST = 400, 12  # the longest text is so many sentences
+TEXTS, LONGEST, GROUPS = 400, 12, 200  # the longest text is so many sentences
 SUBJECTS = ["encode", *FORMATS]
 GROWN_MIB = 4.0
 JUDGED_S = 60.0  # what is shorter has not settled after a tenth of the time
 TIME_BYTES = 8  # of a call, in an array: a list would grow as a leak does
 
 
-def groups_of_texts(seed: int, count: int) -> list[list[str]]:
+def groups_of_texts() -> list[list[str]]:
     """Return what calls are made with: one to four texts of one to many sentences."""
-    draw = random.Random(seed)
+    draw = random.Random(0)
     pairs = draw.sample(example_pairs(), TEXTS)
     sentences = [text for pair in pairs for text in (pair.source, pair.target)]
 
     def text() -> str:
         return " ".join(draw.choices(sentences, k=min(LONGEST, draw.randint(1, 24))))
 
-    return [[text() for _ in range(draw.randint(1, 4))] for _ in range(count)]
+    return [[text() for _ in range(draw.randint(1, 4))] for _ in range(GROUPS)]
 
 
 def soak(
@@ -112,9 +111,11 @@ def soak(
     took = time.monotonic() - began
     memory.append((took, private_bytes()))
     milliseconds = np.sort([1e3 * one for many in times for one in many])
-    settled = [size for at, size in memory if took / 10 <= at <= took / 5]
-    end = [size for at, size in memory if at >= 0.9 * took]
-    before, after = mib(settled or end), mib(end)
+    end = mib([size for at, size in memory if at >= 0.9 * took])
+    early = [size for at, size in memory if took / 10 <= at <= took / 5]
+    settled = mib(early) if early else end
+    # Both are medians, about 0.15 and 0.95 of the time: 0.8 of the calls between.
+    own = 0.8 * len(milliseconds) * TIME_BYTES / 2**20
     return {
         "calls": len(milliseconds),
         "seconds": round(took, 1),
@@ -123,41 +124,22 @@ def soak(
         "largest": max(largest),
         "p50_ms": round(float(np.quantile(milliseconds, 0.5)), 2),
         "p99_ms": round(float(np.quantile(milliseconds, 0.99)), 2),
-        "mib_settled": before,
-        "mib_end": after,
+        "mib_settled": settled,
+        "mib_end": end,
         "mib_peak": mib([max(size for _, size in memory)]),
-        "mib_grown": grown(before, after, len(milliseconds)),
+        "mib_grown": round(end - settled - own, 1),
     }
-
-
-def grown(
-    mib_settled: float, mib_end: float, calls: int, each: int = TIME_BYTES
-) -> float:
-    """Return by how many MiB private memory grew, without the times of the calls.
-
-    Both sizes are medians, about 0.15 and 0.95 of the time: 0.8 of the calls between.
-
-    Args:
-        mib_settled: Size from a tenth to a fifth of the time.
-        mib_end: Size in the last tenth.
-        calls: In all, at an even rate.
-        each: Bytes that are kept of each.
-    """
-    return round(mib_end - mib_settled - 0.8 * calls * each / 2**20, 1)
-
-
-def judged(found: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the names of the subjects whose memory grew by more than it may."""
-    return [
-        name
-        for name, it in found.items()
-        if it.get("seconds", 0.0) >= JUDGED_S and it["mib_grown"] > GROWN_MIB
-    ]
 
 
 def mib(sizes: Sequence[int]) -> float:
     """Return the median of sizes in bytes, in MiB."""
     return round(statistics.median(sizes) / 2**20, 1)
+
+
+def is_bad(found: dict[str, Any]) -> bool:
+    """Tell whether a subject gave what it must not, or grew by more than it may."""
+    grew = found.get("seconds", 0.0) >= JUDGED_S and found["mib_grown"] > GROWN_MIB
+    return bool(found.get("wrong") or found.get("failed") or grew)
 
 
 def subject(name: str, folder: Path, options: Any) -> Callable[[list[str]], np.ndarray]:
@@ -167,51 +149,12 @@ def subject(name: str, folder: Path, options: Any) -> Callable[[list[str]], np.n
         InputError: The encoder cannot have the format.
     """
     encoder = msd.load_encoder(options.encoder)
-    if name == "encode":
-        return lambda texts: encoder.encode(texts, progress=False)
-    given = {"quantize": options.quantize, "format": name}
-    if name == "huggingface":
-        given = {"format": name, "leave_out": ["weights"]}  # what threads share is ONNX
-    artefact = msd.load_encoder(encoder.export(folder / name, **given))
-    return lambda texts: artefact.encode(texts, progress=False)
-
-
-def main() -> int:
-    """Run each subject, and print what came out."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("encoder", help="a saved encoder")
-    parser.add_argument("--threads", type=int, default=8)
-    parser.add_argument("--minutes", type=float, default=10, help="at the least, each")
-    parser.add_argument("--calls", type=int, default=100_000, help="at the least, each")
-    parser.add_argument("--groups", type=int, default=200, help="different calls")
-    parser.add_argument("--quantize", help="fp16, int8, ...; else float32")
-    parser.add_argument("--only", nargs="+", choices=SUBJECTS, help="of these")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="add what was found to this file")
-    parser.add_argument("--json", action="store_true", help="print nothing but it")
-    parser.add_argument("--one", help=argparse.SUPPRESS)  # within its own process
-    options = parser.parse_args()
-    if options.one:
-        print(json.dumps(alone(options.one, options)))
-        return 0
-    found: dict[str, Any] = {}
-    for name in options.only or SUBJECTS:
-        command = [sys.executable, __file__, *sys.argv[1:], "--one", name]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        lines = done.stdout.splitlines() if done.returncode == 0 else []
-        found[name] = json.loads(lines[-1]) if lines else {"failed": done.returncode}
-        if not options.json:
-            print(name, *(f"{k}={v}" for k, v in found[name].items()), flush=True)
-    result = {"threads": options.threads, "quantize": options.quantize} | found
-    result["grown"] = judged(found)
-    if options.out:
-        before = read_json(options.out) if options.out.is_file() else {}
-        others = [it for it in before.get("grown", ()) if it not in found]
-        kept = before | result | {"grown": [*others, *result["grown"]]}
-        write_json(options.out, kept)
-    print(json.dumps(result, indent=2))
-    bad = [it for it in found.values() if it.get("wrong") or it.get("failed")]
-    return 1 if bad or result["grown"] else 0
+    if name != "encode":
+        given = {"quantize": options.quantize, "format": name}
+        if name == "huggingface":  # what threads share is ONNX
+            given = {"format": name, "leave_out": ["weights"]}
+        encoder = msd.load_encoder(encoder.export(folder / name, **given))
+    return lambda texts: encoder.encode(texts, progress=False)
 
 
 def alone(name: str, options: Any) -> dict[str, Any]:
@@ -221,9 +164,36 @@ def alone(name: str, options: Any) -> dict[str, Any]:
             call = subject(name, Path(folder), options)
         except msd.InputError as error:
             return {"refused": str(error)}
-        groups = groups_of_texts(options.seed, options.groups)
         seconds = 60 * options.minutes
-        return soak(call, groups, options.threads, seconds, options.calls)
+        return soak(call, groups_of_texts(), options.threads, seconds, options.calls)
+
+
+def main() -> int:
+    """Run each subject, and print what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("encoder", help="a saved encoder")
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--minutes", type=float, default=10, help="at the least, each")
+    parser.add_argument("--calls", type=int, default=100_000, help="at the least, each")
+    parser.add_argument("--quantize", help="fp16, int8, ...; else float32")
+    parser.add_argument("--only", nargs="+", choices=SUBJECTS, default=SUBJECTS)
+    parser.add_argument("--out", type=Path, help="write what was found to this file")
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # within its own process
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(alone(options.one, options)))
+        return 0
+    found: dict[str, Any] = {}
+    for name in options.only:
+        command = [sys.executable, __file__, *sys.argv[1:], "--one", name]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        lines = done.stdout.splitlines() if done.returncode == 0 else []
+        found[name] = json.loads(lines[-1]) if lines else {"failed": done.returncode}
+        print(name, found[name], file=sys.stderr, flush=True)
+    if options.out:
+        write_json(options.out, found)
+    print(json.dumps(found, indent=2))
+    return int(any(map(is_bad, found.values())))
 
 
 if __name__ == "__main__":

@@ -9,45 +9,46 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+QUIET = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "HF_HUB_OFFLINE": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
 
 class Worker:
     """A process that does the jobs it is given.
 
     Args:
-        name: What it is called where it fails.
         command: What starts it.
         log: File for what it writes to standard error.
-        settings: Environment variables that it gets beside those there are.
     """
 
-    def __init__(
-        self, name: str, command: Sequence[Any], log: Path, settings: dict[str, Any]
-    ) -> None:
-        self.name, self.log = name, log
-        more = {key: str(value) for key, value in settings.items()}
+    def __init__(self, command: Sequence[Any], log: Path) -> None:
+        self.log = log
         with open(log, "wb") as errors:
             self.process = subprocess.Popen(
                 [str(part) for part in command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env=os.environ | more,
+                env=os.environ | QUIET,
                 text=True,
             )
+        self.packages = self._read()
 
-    def read(self) -> dict[str, Any]:
-        """Return its next answer."""
+    def _read(self) -> dict[str, Any]:
         line = self.process.stdout.readline()
         if not line:
-            end = self.log.read_text(errors="replace")[-2000:]
-            raise SystemExit(f"{self.name} ended early:\n{end}")
+            raise SystemExit(self.log.read_text(errors="replace")[-2000:])
         return json.loads(line)
 
-    def ask(self, **job: Any) -> dict[str, Any]:
-        """Give it a job and return the answer."""
-        self.process.stdin.write(json.dumps(job) + "\n")
+    def ask(self, do: str, **job: Any) -> dict[str, Any]:
+        """Call a method of its object and return the answer."""
+        self.process.stdin.write(json.dumps({"do": do} | job) + "\n")
         self.process.stdin.flush()
-        return self.read()
+        return self._read()
 
     def __enter__(self) -> "Worker":
         return self
@@ -58,31 +59,25 @@ class Worker:
         self.process.stdout.close()
 
 
-def serve(start: Callable[[], tuple[dict[str, Any], Callable[..., Any]]]) -> None:
+def serve(make: Callable[[], Any], packages: Sequence[str]) -> None:
     """Answer the jobs of standard input; libraries print to standard error.
 
     Args:
-        start: Returns a first answer, and what answers a job.
+        make: Makes the object whose methods are the jobs.
+        packages: Those whose versions are the first answer.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    first, answer = start()
-    print(json.dumps(first), file=answers, flush=True)
+    made = make()
+    print(json.dumps({it: version(it) for it in packages}), file=answers, flush=True)
     for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
+        job = json.loads(line)
+        answer = getattr(made, job.pop("do"))(**job)
+        print(json.dumps(answer), file=answers, flush=True)
 
 
-def serve_methods(make: Callable[[Path], Any], packages: Sequence[str]) -> None:
-    """Serve an object whose methods are the jobs; versions are the first answer.
-
-    Args:
-        make: Makes the object from the path that the command line gives.
-        packages: What it is made with.
-    """
-
-    def start() -> tuple[dict[str, Any], Callable[..., Any]]:
-        system = make(Path(sys.argv[1]))
-        versions = {name: version(name) for name in packages}
-        return versions, lambda job: getattr(system, job.pop("do"))(**job)
-
-    serve(start)
+def private_bytes(process: int | str = "self") -> int:
+    """Return the anonymous resident and swapped memory of a process."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "VmSwap"))

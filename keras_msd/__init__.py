@@ -10,9 +10,8 @@ from keras_msd.stderr import quiet_tensorflow
 from keras_msd.version import __version__ as __version__
 
 if "tensorflow" not in sys.modules:
-    # oneDNN's kernels speed up training (benchmarks/results/recipe.json) on x86
-    # processors without AVX512-VNNI, too, where TensorFlow leaves them off. It reads
-    # this at import.
+    # oneDNN's kernels speed up training also on x86 processors without AVX512-VNNI,
+    # where TensorFlow leaves them off. It reads this at import.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     quiet_tensorflow()
 

@@ -13,12 +13,12 @@ from keras_msd.checks import InputError
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="counts memory as Linux does"
 )
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+WHOLE = b"1\t2\n" * 9
 
 
 @pytest.fixture
 def fuzz(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
     import fuzz
 
     yield fuzz
@@ -27,48 +27,36 @@ def fuzz(monkeypatch):
 
 
 @pytest.fixture
-def seeds(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / "seeds" / name).mkdir(parents=True)
-        (tmp_path / "seeds" / name / "x.tsv").write_bytes(b"1\t2\n" * 9)
-    return tmp_path / "seeds"
+def counted(fuzz, tmp_path):
+    """Give inputs to a reader; return the counts, what was said, the kept names."""
+    (tmp_path / "seeds" / "a").mkdir(parents=True)
+    (tmp_path / "seeds/a/x.tsv").write_bytes(WHOLE)
 
+    def count(read, inputs=60):
+        found = fuzz.Reading(read, InputError, tmp_path / "seeds", tmp_path / "work")
+        keep, said = tmp_path / "keep", []
+        options = SimpleNamespace(inputs=inputs, seed=3, keep=keep)
+        counts = fuzz.Counts(number=0)
+        fuzz.work_on(found, "x", options, counts, said.append)
+        kept = {path.name for path in keep.iterdir()} if keep.exists() else set()
+        return {kind: getattr(counts, kind) for kind in fuzz.KINDS}, said, kept
 
-def counted(fuzz, seeds, read, inputs=200, say=lambda text: None):
-    found = fuzz.Reading(read, InputError, seeds, seeds.parent / "work")
-    keep = seeds.parent / "keep"
-    options = {"inputs": inputs, "hypothesis": 0, "seed": 3, "keep": keep}
-    options |= {"target": "x"}
-    counts = fuzz.Counts(number=0)
-    fuzz.work_on(found, "x", SimpleNamespace(**options), counts, say)
-    kept = {path.name for path in keep.iterdir()} if keep.exists() else set()
-    return {kind: getattr(counts, kind) for kind in fuzz.KINDS}, kept
+    return count
 
 
 def content(folder):
     return (folder / "x.tsv").read_bytes()
 
 
-def test_the_same_seed_gives_the_same_inputs_and_files_are_mended(fuzz, seeds):
+def test_the_same_seed_gives_the_same_inputs_and_files_are_mended(counted, tmp_path):
     calls = []
     for _ in range(2):
         inputs = []
-        counts, kept = counted(
-            fuzz, seeds, lambda it, to=inputs: to.append(content(it))
-        )
-        assert counts["taken"] == 200 and not kept
+        counts, _, kept = counted(lambda it, to=inputs: to.append(content(it)))
+        assert counts["taken"] == 60 and not kept
         calls.append(inputs)
-        for name in ("a", "b"):
-            assert content(seeds.parent / "work" / name) == content(seeds / name)
-    assert calls[0] == calls[1] and len(set(calls[0])) > 100
-
-
-def refuse(message):
-    def read(folder):
-        if content(folder) != b"1\t2\n" * 9:
-            raise InputError(message.format(folder / "x.tsv"))
-
-    return read
+        assert content(tmp_path / "work/a") == WHOLE
+    assert calls[0] == calls[1] and len(set(calls[0])) > 30
 
 
 @pytest.mark.parametrize(
@@ -81,32 +69,35 @@ def refuse(message):
         ("`{}` is damaged", "bare"),
     ],
 )
-def test_a_refusal_names_place_and_repair(fuzz, seeds, message, kind):
-    counts, kept = counted(fuzz, seeds, refuse(message))
-    assert counts[kind] > 150 and counts[kind] + counts["taken"] == 200
+def test_a_refusal_names_place_and_repair(fuzz, counted, message, kind):
+    def read(folder):
+        if content(folder) != WHOLE:
+            raise InputError(message.format(folder / "x.tsv"))
+
+    counts, _, kept = counted(read)
+    assert counts[kind] > 40 and counts[kind] + counts["taken"] == 60
     assert len(kept) == (fuzz.SHOWN if kind == "bare" else 0)
 
 
-def test_what_breaks_a_rule_is_kept_and_said(fuzz, seeds):
+def test_what_breaks_a_rule_is_kept_and_said(fuzz, counted, tmp_path):
     def read(folder):
         if len(content(folder)) < 20:
             raise KeyError(content(folder))
 
-    said = []
-    counts, kept = counted(fuzz, seeds, read, say=said.append)
-    assert 0 < counts["crash"] == len(said) < 200
+    counts, said, kept = counted(read)
+    assert 0 < counts["crash"] == len(said) < 60
     assert "KeyError" in said[0] and "at test_benchmark_fuzz.py:" in said[0]
     assert kept == {line.partition(" ")[0] for line in said[: fuzz.SHOWN]}
     for name in kept:
         with pytest.raises(KeyError):
-            read(seeds.parent / "keep" / name)
+            read(tmp_path / "keep" / name)
 
 
-def test_time_and_memory_are_counted(fuzz, seeds, monkeypatch):
+def test_time_and_memory_are_counted(fuzz, counted, monkeypatch):
     monkeypatch.setattr(fuzz, "SECONDS", -1)
-    assert counted(fuzz, seeds, content, inputs=3)[0]["hang"] == 3
+    assert counted(content, inputs=3)[0]["hang"] == 3
     monkeypatch.setattr(fuzz, "MEMORY", -1 << 40)  # less than was given back
-    assert counted(fuzz, seeds, content, inputs=3)[0]["over_memory"] == 3
+    assert counted(content, inputs=3)[0]["over_memory"] == 3
 
 
 def test_a_process_that_dies_is_told(fuzz, monkeypatch, capsys):
@@ -114,20 +105,8 @@ def test_a_process_that_dies_is_told(fuzz, monkeypatch, capsys):
     assert fuzz.child(lambda say: say("here"), counts) == ""
     assert "here" in capsys.readouterr().out
     assert "9" in fuzz.child(lambda say: os._exit(9), counts)
-    assert (
-        fuzz.child(lambda say: 1 / 0, counts) and "ZeroDiv" in capsys.readouterr().out
-    )
-    monkeypatch.setattr(fuzz, "START", 0)
-    assert fuzz.child(lambda say: __import__("time").sleep(60), counts) == "hang"
-
-
-def test_calls_are_added_up(fuzz):
-    counts = dict.fromkeys(fuzz.KINDS, 1)
-    sums = fuzz.summary(
-        {"seeds": {"1": {"a": counts, "b": counts}, "2": {"a": counts}}}
-    )
-    assert sums["inputs"] == {"a": 12, "b": 6}
-    assert (sums["all"], sums["least"], sums["crashes"], sums["bare"]) == (18, 6, 3, 3)
+    assert fuzz.child(lambda say: 1 / 0, counts)
+    assert "ZeroDiv" in capsys.readouterr().out
 
 
 def test_every_target_has_a_reader_and_damage_of_any_name(fuzz):
@@ -137,6 +116,6 @@ def test_every_target_has_a_reader_and_damage_of_any_name(fuzz):
     assert sorted(fuzz_targets.targets()) == sorted(fuzz_targets.NAMES)
     data = {"a.words": b'["run", "x"]', "a.json": b'{"a": [1]}', "a": b"\x00\xff" * 9}
     for name, whole in data.items():
-        draws = [random.Random(number) for number in range(300)]
+        draws = [random.Random(number) for number in range(100)]
         found = {fuzz_damage.damaged(draw, name, whole) for draw in draws}
-        assert len(found) > 30 and max(map(len, found)) < 3 << 20
+        assert len(found) > 20 and max(map(len, found)) < 3 << 20

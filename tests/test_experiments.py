@@ -1,15 +1,12 @@
-"""Tables over seeds, the starts of their rows, and the bias of encoders."""
+"""Tables over seeds, and the starts of their rows."""
 
 import sys
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small_recipe import german, sentences, write_place, write_rows
+from small_recipe import write_place
 
-from keras_msd.evaluate.parts import halves
 from keras_msd.io.files import read_json, write_json
 from keras_msd.models.encoder import load_saved, new_encoder
 from keras_msd.recipes import load_recipe, run
@@ -38,11 +35,12 @@ contrastive_learning = { scored = 2 }
 
 
 @pytest.fixture
-def modules(monkeypatch):
+def ablations(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    yield __import__
-    for name in ("ablations", "bias"):
-        sys.modules.pop(name, None)
+    import ablations
+
+    yield ablations
+    sys.modules.pop("ablations", None)
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +58,9 @@ def given(ablations, folder, *words):
 
 
 @pytest.fixture
-def small(modules, assistant, tmp_path, monkeypatch):
+def small(ablations, assistant, tmp_path, monkeypatch):
     """Return the module with one small table, and options for its runs."""
-    ablations, place = modules("ablations"), write_place(tmp_path)
+    place = write_place(tmp_path)
     recipe = place / "arms.toml"
     recipe.write_text(RECIPE)
     monkeypatch.setitem(ablations.TABLES, "made", (str(recipe), {}))
@@ -111,8 +109,7 @@ def test_seeds_share_the_assistant_that_is_given(small, assistant):
 
 
 @pytest.mark.parametrize("stage_1", [True, False])
-def test_every_table_can_be_run_to_its_starts(modules, stage_1):
-    ablations = modules("ablations")
+def test_every_table_can_be_run_to_its_starts(ablations, stage_1):
     for table, (recipe, changes) in ablations.TABLES.items():
         alone = "msd_stages, SVD starts", ablations.OF_BACKBONE
         scale = "backbone" if table in alone else "lab"
@@ -144,36 +141,9 @@ def test_starts_are_the_scores_before_a_row_is_trained(small, tmp_path):
             assert row[key] == pytest.approx(score, abs=1e-3), (name, key)
 
 
-def test_seeds_that_end_at_once_are_both_kept(modules, tmp_path, monkeypatch):
-    ablations, met = modules("ablations"), threading.Barrier(2, timeout=60)
-    scores = {"assistant": {"parameters": 1, "cross_lingual": 60.0}}
-
-    def run_table(*words):
-        met.wait()
-        return {"rows": scores, "last_tenth": {}}
-
-    def slowly(path):
-        found = read_json(path)
-        time.sleep(0.2)
-        return found
-
-    monkeypatch.setattr(ablations, "run_table", run_table)
-    monkeypatch.setattr(ablations, "read_json", slowly)
-    writers = []
-    for seed in "01":
-        options = given(ablations, tmp_path, "--seeds", seed)
-        words = ("msd_sizes", options)
-        writers.append(threading.Thread(target=ablations.over_seeds, args=words))
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    table = read_json(options.result)["tables"]["msd_sizes"]
-    assert set(table["seeds"]) == {"0", "1"}
-
-
-def test_a_result_is_of_its_settings_and_of_the_assistant(modules, assistant, tmp_path):
-    ablations = modules("ablations")
+def test_a_result_is_of_its_settings_and_of_the_assistant(
+    ablations, assistant, tmp_path
+):
     options = given(ablations, tmp_path, f"--assistant={assistant}")
     changes = ablations.changes_of("msd_sizes", options)
     assert changes["evaluate.part"] == "report"
@@ -186,10 +156,11 @@ def test_a_result_is_of_its_settings_and_of_the_assistant(modules, assistant, tm
     assert ablations.settings_digest("msd_sizes", "smoke", titled) == digest
 
 
+@pytest.mark.slow
 def test_widths_of_a_teacher_are_rows_beside_its_own(
-    modules, assistant, tmp_path, monkeypatch
+    ablations, assistant, tmp_path, monkeypatch
 ):
-    ablations, table = modules("ablations"), "lealla_dimensions"
+    table = "lealla_dimensions"
     teacher = {"source": str(assistant), "dim": 16, "multilingual": True}
     short = {"reduction.steps": 2, "teacher": teacher}
     monkeypatch.setitem(ablations.TABLES, table, (table, short))
@@ -202,16 +173,14 @@ def test_widths_of_a_teacher_are_rows_beside_its_own(
         assert rows[row["kind"]]["cross_lingual"] == row["cross_lingual"]
 
 
-def test_a_file_of_another_scale_is_left_alone(modules, tmp_path):
-    ablations = modules("ablations")
+def test_a_file_of_another_scale_is_left_alone(ablations, tmp_path):
     options = given(ablations, tmp_path)
     write_json(options.result, {"scale": "lab", "tables": {}})
     with pytest.raises(SystemExit, match="is of scale lab; move it"):
         ablations.over_seeds("msd_sizes", options)
 
 
-def test_what_another_run_writes_meanwhile_stays(modules, tmp_path, monkeypatch):
-    ablations = modules("ablations")
+def test_what_another_run_writes_meanwhile_stays(ablations, tmp_path, monkeypatch):
     options = given(ablations, tmp_path, "--seeds", "0")
     other = {"seeds": {"0": {"rows": {}}}}
 
@@ -224,43 +193,3 @@ def test_what_another_run_writes_meanwhile_stays(modules, tmp_path, monkeypatch)
     tables = read_json(options.result)["tables"]
     assert tables["other"] == other
     assert [*tables["msd_sizes"]["seeds"]] == ["0"]
-
-
-def test_recipes_of_the_usual_tables_have_the_lab_scale(modules):
-    ablations = modules("ablations")
-    for table, (recipe, _) in ablations.TABLES.items():
-        usual = "lab" in load_recipe(recipe).recipe.scales
-        assert usual == (table in ablations.USUAL)
-
-
-def test_bias_is_of_all_tracks_on_the_reported_half(modules, assistant, tmp_path):
-    bias, count = modules("bias"), 40
-    pairs = list(zip(sentences(count, 1), sentences(count, 2), strict=True))
-    for code, say in (("en", str), ("de", german)):
-        rows = [(str(row % 6), say(a), say(b)) for row, (a, b) in enumerate(pairs)]
-        write_rows(tmp_path / f"stsb.dev.{code}.tsv.gz", rows)
-    found = bias.measure(load_saved(assistant), tmp_path, ["de"])
-    reported = halves(pairs).count("report")
-    assert 0 < reported < count and found["pairs"] == 3 * reported  # en, de, en-de
-    assert found["unbiased"] == -abs(found["bias"])
-
-
-def test_bias_of_several_seeds(modules, assistant, tmp_path, monkeypatch, capsys):
-    bias, result = modules("bias"), tmp_path / "bias.json"
-    scores = iter([2.5, 2.1, 2.3, 2.2])
-    monkeypatch.setattr(bias, "measure", lambda *_: {"bias": next(scores)})
-    names = [f"{name}={assistant}" for name in ("raw", "x-kd", "x-kd")]
-    words = ["bias", f"--data={tmp_path}", f"--result={result}", "--encoder", *names]
-    monkeypatch.setattr(sys, "argv", words)
-    bias.main()
-    seeds = read_json(result)["tables"]["bias"]["seeds"]
-    found = [[row["bias"] for row in seed["rows"].values()] for seed in seeds.values()]
-    assert found == [[2.5, 2.1], [2.5, 2.3]]
-    fingerprint = load_saved(assistant).fingerprint
-    assert seeds["0"]["rows"]["raw"]["encoder"] == fingerprint
-
-    scores = iter(range(5))
-    monkeypatch.setattr(sys, "argv", [*words, names[1], names[0]])
-    with pytest.raises(SystemExit):
-        bias.main()
-    assert "raw has 2 seeds, others 3" in capsys.readouterr().err

@@ -97,7 +97,7 @@ def programs(folder):
 def cost(stage, x, y):
     """Return the operations of a step, of the program and by the formula."""
     import jax
-    from operations import step_operations
+    from gpu_run import step_operations
 
     arguments = state_of(stage), (x, y)
     lowered = jax.jit(stage.train_step).lower(*arguments)

@@ -1,35 +1,22 @@
 """The project's own files keep to the rules that CONTRIBUTING.md gives."""
 
-import ast
 import graphlib
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import grimp
 import pytest
 
 import keras_msd
-from keras_msd.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CODE = (
-    *(
-        "keras_msd",
-        "recipes",
-        "export",
-        "benchmarks",
-        "experiments",
-        "examples",
-        "packages",
-        "tests",
-        "tools",
-    ),
-)
+    "keras_msd recipes export benchmarks experiments examples packages tests tools"
+).split()
 PYTHON = sorted(path for folder in CODE for path in (ROOT / folder).rglob("*.py"))
 LIBRARY = [path for path in PYTHON if path.is_relative_to(ROOT / "keras_msd")]
 LOCKS = ("requirements.txt", "requirements-dev.txt", "requirements-teacher.txt")
@@ -58,31 +45,23 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def imported(source: str) -> Iterator[str]:
-    """Yield the dotted name of everything imported, at any depth of the code."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+IMPORT = re.compile(r"^\s*(?:from|import) ([\w.]+)(?: import (\w+))?", re.MULTILINE)
 
 
 def importers(packages: set[str], files: list[Path]) -> set[str]:
-    def hit(path: Path) -> bool:
-        return any(
-            module == package or module.startswith(f"{package}.")
-            for module in imported(path.read_text())
-            for package in packages
-        )
-
-    return {name(path) for path in files if hit(path)}
+    """Return the files that import a package, at any depth of their code."""
+    found = set()
+    for path in files:
+        for both in IMPORT.findall(path.read_text(encoding="utf-8")):
+            module = ".".join(filter(None, both))
+            if any(f"{module}.".startswith(f"{package}.") for package in packages):
+                found.add(name(path))
+    return found
 
 
 def test_tensorflow_stays_behind_its_boundary():
     found = importers({"tensorflow", "tensorflow_text"}, LIBRARY)
-    assert (
-        "keras_msd/training/tensorflow_step.py" in found
-    )  # so the search finds something
+    assert "keras_msd/tokenizers/graph.py" in found  # so the search finds something
     assert [path for path in found if not path.startswith(MAY_IMPORT_TENSORFLOW)] == []
 
 
@@ -97,11 +76,6 @@ def test_no_private_keras_and_nothing_that_unpickles():
     assert importers(RUNS_CODE_FROM_FILES, LIBRARY) == set()
     allowing = [path for path in LIBRARY if "allow_pickle=True" in path.read_text()]
     assert allowing == []
-
-
-def test_import_search_sees_every_form():
-    source = "import a.b\nfrom c import d\ndef f():\n    from e.f import g\n"
-    assert sorted(imported(source)) == ["a.b", "c.d", "e.f.g"]
 
 
 def test_importing_the_package_imports_nothing_heavy():
@@ -133,23 +107,6 @@ def test_version_stands_in_the_changelog():
     version = PROJECT["project"]["version"]
     headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert headings[0] == version == keras_msd.__version__
-
-
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
-def test_pages_name_commands_and_files_that_exist(page):
-    text = (ROOT / page).read_text()
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
-    named = re.findall(r"(?:^|`)make ([a-z]+)", text, re.M)
-    assert {"demo", "test"} <= set(named) <= set(targets)
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
-
-
-def test_readme_names_commands_of_the_command_line():
-    named = re.findall(r"^keras-msd (\S+)", (ROOT / "README.md").read_text(), re.M)
-    known = {one.name or one.callback.__name__ for one in app.registered_commands}
-    assert named and set(named) <= known
 
 
 def test_every_package_folder_is_listed():
@@ -188,7 +145,5 @@ def test_developers_lock_holds_the_users_versions():
 def test_no_string_names_a_module_of_ours():
     """What a string names, no search for its uses and no type checker finds."""
     for path in LIBRARY:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            text = node.value if isinstance(node, ast.Constant) else None
-            named = isinstance(text, str) and re.fullmatch(r"keras_msd(\.\w+)+", text)
-            assert not named, f"{path}:{node.lineno}"
+        named = re.findall(r"""["']keras_msd(?:\.\w+)+["']""", path.read_text())
+        assert not named, path

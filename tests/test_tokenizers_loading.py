@@ -552,7 +552,7 @@ def test_random_tokenizers(first, tmp_path, monkeypatch):
 
     try:
         rows = [
-            random_tokenizers.checked(seed, tmp_path, graph=False)
+            random_tokenizers.checked(seed, tmp_path)
             for seed in range(first, first + 20)
         ]
     finally:

@@ -24,7 +24,6 @@ ELSEWHERE = (
     "benchmarks/README.md",
     "experiments/README.md",
     "experiments/papers.md",
-    "benchmarks/results/inference.md",
     "export/README.md",
     "export/web/README.md",
     "packages/small12/README.md",

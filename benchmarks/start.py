@@ -3,7 +3,7 @@
 Medians over processes of their own, the interpreter's start included. Times depend on
 the machine and its load, so nothing else should run.
 
-    make bench
+    python benchmarks/start.py
 """
 
 import statistics

@@ -44,7 +44,7 @@ SLOWEST = [
         *("recipes_thin_deep", "recipes_papers", "recipes_cache", "wheel"),
         *("training_chunks", "jax_path", "stages_mirrored", "checkpoints_e5"),
         *("export_litert_text", "export_formats", "export_tensorflow_network"),
-        *("export_litert", "extending", "evaluate_sets", "benchmark_formats"),
+        *("export_litert", "extending", "evaluate_sets"),
         *("recipes_table", "recipes_backbone", "recipes_halves"),
         *("checkpoints_checkpoint", "regress_similarity"),
     )

@@ -101,7 +101,7 @@ class Ours:
         steps = len(self.pairs) // BATCH
         self.stage.compile(msd.training.make_optimizer(learning_rate=RATE, steps=steps))
         batches = self.dataset()
-        rows = [batches.stream.rows(number) for number in range(len(batches))]
+        rows = [batches.rows(number) for number in range(len(batches))]
         place = {pair.source: number for number, pair in enumerate(self.pairs)}
         lines = [text for one in batches.table.texts.chunks("source") for text in one]
         loss, *_ = self.stage.evaluate(*batches[0], batch_size=BATCH, verbose=0)

@@ -46,6 +46,7 @@ def small():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verdict, "GENERAL_ROWS", 60)
         patch.setattr(module, "GENERAL_PAIRS", 20)
+        patch.setattr(module, "word_languages", list)  # whatever is installed
         for it in (verdict, module):
             patch.setattr(it, "example_pairs", few)
         yield
@@ -354,9 +355,32 @@ def test_texts_alone_are_enough(layers, tmp_path):
     assert result["plan"]["steps"] == 0 and result["encoders"] == []
     assert result["kept"] == "start" and result["bytes"] <= 4.4e5
     assert msd.load_encoder(result["file"]).encode(texts[:2]).shape == (2, 64)
-    with pytest.raises(InputError, match="needs pairs, or texts with the codes"):
+    with pytest.raises(InputError, match="needs pairs, or the codes"):
         msd.distil(out_dir=tmp_path / "none", texts=texts, **options)
     assert not (tmp_path / "none").exists()
+
+
+def test_word_frequencies_choose_the_vocabulary(layers, tmp_path, monkeypatch):
+    """Where a list is known, its words decide, and no text is needed."""
+    words = {"de": "Donaudampfschifffahrt"}
+    monkeypatch.setattr(module, "word_languages", lambda: [*words])
+    monkeypatch.setattr(module, "check_listed", lambda codes: None)
+    monkeypatch.setattr(
+        module, "drawn_sentences", lambda code, count: [words[code]] * 960
+    )
+    result = msd.distil(
+        out_dir=tmp_path / "model",
+        languages=["de"],
+        start=layers,
+        max_mb=0.44,
+        progress=False,
+    )
+    assert result["plan"]["words"] == ["de"]
+    tokenizer = msd.load_encoder(layers).tokenizer
+    ids = tokenizer.encode_plain(list(words.values()))[0]
+    expected = {tokenizer.pieces()[at] for at in ids}
+    kept = msd.load_encoder(tmp_path / "model/encoder").tokenizer.pieces()
+    assert expected <= set(kept)
 
 
 def test_a_size_that_is_too_small_leaves_nothing(layers, tmp_path):

@@ -45,7 +45,7 @@ def distil(
 
     Example: keras-msd distil pairs.csv --out model --max-mb 16
 
-    Example: keras-msd distil --text file.txt --languages sv,en --out model --max-mb 16
+    Example: keras-msd distil --languages sv,en --out model --max-mb 16
 
     Args:
         pairs: Pairs: .tsv, .csv (header: source,target or languages), .jsonl, .json,
@@ -54,7 +54,8 @@ def distil(
         max_mb: Maximum size of the file in megabytes. Default: 16 with layers.
         minutes: Expected minutes of training; 0 trains nothing.
         text: Files with a sentence a line, which help to choose the vocabulary.
-        languages: Codes of the languages in these files.
+        languages: Codes of the languages that no pairs name. Without --text, the
+            vocabulary is chosen by word frequencies.
         language: Code of the translations' language, if no name gives it.
         source_language: Code of the sources' language, if not English.
         format: Format of the files, if no suffix shows it.
@@ -77,13 +78,16 @@ def distil(
     print(f"Making an encoder in {out}", file=sys.stderr, flush=True)
     from keras_msd.data.readers import check_pairs, read_pairs
     from keras_msd.data.readers.lines import read_texts
+    from keras_msd.data.words import check_listed
     from keras_msd.distillation.split import check_new
 
-    if not pairs and not (text and languages):
+    if not pairs and not languages:
         raise InputError(
-            "`distil` needs files of pairs, or --text and --languages. Received: "
-            "neither. Give one: keras-msd distil pairs.csv --out model"
+            "`distil` needs files of pairs, or --languages. Received: neither. Give "
+            "one: keras-msd distil pairs.csv --out model"
         )
+    if not pairs and not text:
+        check_listed(codes(languages or ""))
     check_new(out)
     names = columns.split(",") if columns else None
     if pairs:

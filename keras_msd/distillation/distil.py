@@ -3,7 +3,7 @@
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +17,10 @@ from keras_msd.choices import MAX_LENGTH
 from keras_msd.comparison import Prompted, files_of
 from keras_msd.data.batches import check_reads
 from keras_msd.data.corpora import LANGUAGES, example_pairs, write_rows
-from keras_msd.data.pair import ENGLISH, languages_of_pairs, pair_code
+from keras_msd.data.pair import ENGLISH, Pair, languages_of_pairs, pair_code
 from keras_msd.data.readers import check_pairs, read_pairs
 from keras_msd.data.store import GuideStore
+from keras_msd.data.words import check_listed, drawn_sentences, word_languages
 from keras_msd.distillation import verdict
 from keras_msd.distillation.page import write_page
 from keras_msd.distillation.plan import (
@@ -86,6 +87,7 @@ NO_PAIRS = "No pairs were given, so nothing was trained and nothing is scored."
 HASHED_DIM = 64  # dimension of "hashed-words", a teacher for tests
 RIDGE = 0.3  # penalty of the ridge baseline
 PRUNING_TEXTS = 960
+DRAWN_SENTENCES = 6000  # of words drawn by frequency, in each language that has a list
 GENERAL_SHARE = 0.25  # share of general pairs in the training of a known table
 GENERAL_PAIRS = 1000  # general training pairs per language
 LAYERS_BATCH, TABLE_BATCH = 64, 1024
@@ -122,7 +124,7 @@ def distil(
     Where it starts, unless you say it: the layers of small12, with tokens of e5-small
     for languages that small12 does not know. Its vocabulary is cut to the tokens that
     your languages are expected to need, and if `max_mb` asks for it, attention heads
-    and neurons go. With `texts` alone that is all. With pairs the encoder is then
+    and neurons go. Without pairs that is all. With pairs the encoder is then
     trained: both sides learn the teacher's vector of the source side, with weights
     rounded to 4 bits as in the file. The result is written as a LiteRT file with its
     tokenizer.
@@ -153,7 +155,9 @@ def distil(
         format: Name of the files' format, if the suffix does not show it.
         columns: Names or numbers of the columns of source and translation.
         texts: Sentences in any of the languages. They help to choose the vocabulary.
-        languages: Codes of the languages of `texts`.
+            Word frequencies help too, for each language of which wordfreq, of the
+            extra `backbones`, has a list; with both, `languages` is enough.
+        languages: Codes of the languages that no pairs name.
         max_mb: Maximum size of the LiteRT file in megabytes (10^6 bytes). Default: 16
             for a start with layers.
         teacher: A `Teacher`, or the `source` of `load_teacher`. Default: a start with
@@ -218,11 +222,10 @@ def distil(
     checks.at_least(16, vocabulary_size=vocabulary_size)
     checks.a_list(texts=texts, languages=languages)
     extra = checks.sentences(list(texts or ()))
-    if pairs is None and not (extra and languages):
+    if pairs is None and not languages:
         raise InputError(
-            "`distil` needs pairs, or texts with the codes of their languages. "
-            "Received: neither. Give `pairs`, or `texts` and `languages` (`--text` and "
-            "`--languages`)."
+            "`distil` needs pairs, or the codes of languages. Received: neither. Give "
+            "`pairs`, or `languages` (`--languages`)."
         )
     out, began, say = Path(out_dir), time.monotonic(), _printer(progress)
     say("Reading the pairs")
@@ -245,6 +248,10 @@ def distil(
             f"`{begin.source}` ({begin.reason}). Give `pairs`, or install a backbone "
             "(README)."
         )
+    if corpus is None and not extra:
+        check_listed(known)
+    listed = [] if begin.table else word_languages()
+    words = [code for code in known if code in listed]
     english = all(file.source_language == ENGLISH for file in files)
     whole = None if begin.table else _whole(begin)
     teaching = _Teaching.of(begin, whole, multilingual or not english)
@@ -263,7 +270,7 @@ def distil(
     }
     content = None if corpus is None else corpus.digest()
     inputs = {"pairs": content, "texts": digest(*extra), "languages": known}
-    inputs |= {"teacher": teaching.guide.fingerprint}
+    inputs |= {"teacher": teaching.guide.fingerprint, "words": words}
     _check_folder(out, inputs, options)
     if (out / REPORT_FILE).is_file():
         return dict(read_json(out / REPORT_FILE))
@@ -272,7 +279,8 @@ def distil(
         if not begun:
             write_json(out / SETTINGS, {"inputs": inputs, "options": options})
         counts, dropped = ({}, {}) if corpus is None else split(corpus, out / "data")
-        job = _Job(out, begin, whole, teaching, extra, known, options, store_dir, say)
+        texts = _Texts(extra, known, words)
+        job = _Job(out, begin, whole, teaching, texts, options, store_dir, say)
         plan = job.plan()
     except InputError:
         if not begun:  # nothing that took long is lost
@@ -362,6 +370,40 @@ class _Teaching(NamedTuple):
         )
 
 
+class _Texts(NamedTuple):
+    """What the vocabulary is chosen by, beside the pairs.
+
+    Attributes:
+        own: Sentences of the user.
+        languages: Codes of all languages.
+        words: Those of them whose word frequencies are used.
+    """
+
+    own: list[str]
+    languages: list[str]
+    words: list[str]
+
+    def lines(self, pairs: Iterable[Pair]) -> list[str]:
+        """Return the texts that decide the vocabulary."""
+        found = [text for pair in pairs for text in (pair.source, pair.target)]
+        found += self.own
+        for code in self.words:
+            found += drawn_sentences(code, DRAWN_SENTENCES)
+        rest = [code for code in self.languages if code not in self.words]
+        codes = [code for code in LANGUAGES if code in rest]
+        for pair in example_pairs(codes or LANGUAGES[:1]):
+            if ENGLISH in rest:
+                found.append(pair.source)
+            if codes:
+                found.append(pair.target)
+        return found
+
+    def sample(self, count: int) -> list[str]:
+        """Return some of the texts, of every language that has any."""
+        lines = self.own or self.lines([])
+        return lines[:: max(1, len(lines) // count)][:count]
+
+
 class _Job:
     """The work of one call of `distil` in its folder."""
 
@@ -371,15 +413,14 @@ class _Job:
         begin: Start,
         whole: Encoder | None,
         teaching: _Teaching,
-        extra: list[str],
-        languages: list[str],
+        texts: "_Texts",
         options: Mapping[str, Any],
         store_dir: str | Path | None,
         say: Callable[[str], None],
     ) -> None:
-        self.out, self.begin, self.extra, self.say = out, begin, extra, say
+        self.out, self.begin, self.texts, self.say = out, begin, texts, say
         self.whole, (self.guide, self.teacher) = whole, teaching
-        self.languages, self.options = languages, options
+        self.languages, self.options = texts.languages, options
         self.stores = Path(store_dir or default_store_dir())
         self.store = GuideStore(self.guide, self.stores / self.guide.fingerprint)
         parallel = out / "data" / "parallel"
@@ -414,6 +455,7 @@ class _Job:
             teacher=self.guide.name,
             reason=self.begin.reason,
             languages=self.languages,
+            words=self.texts.words,
             tokens=start.tokenizer.vocabulary_size,
             num_layers=config.num_layers,
             num_heads=config.num_heads,
@@ -429,18 +471,6 @@ class _Job:
         write_json(self.out / PLAN, plan.values())
         return plan
 
-    def lines(self) -> Iterator[str]:
-        """Yield the texts that decide the vocabulary."""
-        for pair in self.train_pairs:
-            yield from (pair.source, pair.target)
-        yield from self.extra
-        codes = [code for code in LANGUAGES if code in self.languages]
-        for pair in example_pairs(codes or LANGUAGES[:1]):
-            if ENGLISH in self.languages:
-                yield pair.source
-            if codes:
-                yield pair.target
-
     def _layers(self, whole: Encoder) -> tuple[Encoder, Shape]:
         """Return the start with layers, and its shape."""
         if whole.dim != self.guide.dim:
@@ -449,7 +479,7 @@ class _Job:
                 f"Received: `{self.begin.source}` with dimension {whole.dim}. Choose "
                 "another start or another teacher."
             )
-        tokenizer, lines = whole.tokenizer, list(self.lines())
+        tokenizer, lines = whole.tokenizer, self.texts.lines(self.train_pairs)
         counts = token_frequencies(
             tokenizer.encode_plain(lines), tokenizer.vocabulary_size
         )
@@ -697,7 +727,7 @@ class _Job:
         folder = self.out / FORMAT
         if not (folder / "card.json").is_file():
             texts = [text for of in self.held.values() for pair in of for text in pair]
-            texts = (texts or self.extra)[:PROOF_TEXTS]
+            texts = texts[:PROOF_TEXTS] or self.texts.sample(PROOF_TEXTS)
             export(
                 encoder,
                 folder,

@@ -133,6 +133,7 @@ class Plan:
         teacher: Name of the teacher.
         reason: Why that start.
         languages: Codes of the languages.
+        words: Those of them whose word frequencies help to choose the vocabulary.
         tokens: Size of the vocabulary.
         num_layers: Transformer layers.
         num_heads: Attention heads of a layer.
@@ -151,6 +152,7 @@ class Plan:
     teacher: str
     reason: str
     languages: list[str]
+    words: list[str]
     tokens: int
     num_layers: int
     num_heads: int
@@ -171,7 +173,8 @@ class Plan:
         """Yield the lines of the printed plan."""
         yield f"Languages: {', '.join(self.languages)}"
         yield f"Start: {self.start} ({self.reason}); teacher: {self.teacher}"
-        yield f"Vocabulary: {self.tokens:,} tokens"
+        by = f", with word frequencies of {', '.join(self.words)}" if self.words else ""
+        yield f"Vocabulary: {self.tokens:,} tokens{by}"
         if self.coverage is not None:
             cut = f"{100 * (1 - self.coverage):.1f} % of the tokens of such texts"
             yield (

@@ -1,7 +1,7 @@
 """What `distil` makes of six languages, by size and number of pairs.
 
-For each language and size, `keras-msd distil` is given no pairs (the sentences of 1,500
-pairs as texts), or some, and its file is scored on Tatoeba's retrieval set and on the
+For each language and size, `keras-msd distil` is given no pairs (the languages alone,
+with word frequencies), or some, and its file is scored on Tatoeba's retrieval set and on the
 development pairs, neither of which it saw: P@1, mean of both directions. Beside it the
 same scores of e5-small, of the start before it is cut, and of the multilingual
 Universal Sentence Encoder where it has the language. What is in the result is not made
@@ -36,7 +36,6 @@ TATOEBA = {
 }
 PIVOT, PIVOT_SET = ("de", "tr"), 1000  # the languages, and how many pairs are the set
 MUSE = {"de", "ko", "tr"}  # of these languages, those of the encoder of that name
-TEXTS = 1500  # pairs whose sentences are the texts where there are no pairs
 Rows = list[tuple[str, str]]
 
 
@@ -86,20 +85,18 @@ def made(
     from keras_msd import load_encoder
     from keras_msd.io.files import read_json
 
-    inputs, texts = [], []
+    inputs = []
     for language in languages:
         rows = shuffled(given, language)
         path = work / f"own.{language if given.pivot else f'en-{language}'}.tsv"
         path.write_text("".join("\t".join(row) + "\n" for row in rows[:pairs]))
         inputs.append(path.name)
-        texts += [text for row in rows[:TEXTS] for text in row]
     command = [*inputs, "--minutes", f"{given.minutes:g}"]
     if given.updates:
         command = [*inputs, "--updates", str(given.updates)]
     if not pairs:
-        (work / "texts.txt").write_text("\n".join(texts))
         codes = ",".join(PIVOT if given.pivot else ["en", *languages])
-        command = ["--text", "texts.txt", "--languages", codes]
+        command = ["--languages", codes]
     command = ["distil", *command, "--out", "model", "--max-mb", str(size)]
     if given.start:
         command += ["--start", given.start]

@@ -34,7 +34,8 @@ def scores(encoder: Any, folders: list[Path]) -> dict[str, float]:
     """Return P@1 of each language."""
     found = {}
     for path in sorted(path for folder in folders for path in folder.glob("*.gz")):
-        code = code_of(path.name.split(".")[1].split("-")[0])
+        name = path.name.split(".")[1].split("-")[0]
+        code = code_of(name) or name
         if code not in found:
             found[code] = retrieval(encoder, rows_of([path]))["precision"]
             print(code, round(found[code], 2), flush=True)

@@ -91,7 +91,7 @@ DRAWN_SENTENCES = 6000  # of words drawn by frequency, in each language that has
 GENERAL_SHARE = 0.25  # share of general pairs in the training of a known table
 GENERAL_PAIRS = 1000  # general training pairs per language
 LAYERS_BATCH, TABLE_BATCH = 64, 1024
-RATE, PRUNED_RATE, TABLE_RATE = 2e-4, 3e-4, 7e-4
+RATE, PRUNED_RATE, TABLE_RATE = 2e-4, 1e-4, 7e-4
 PASSES = 2.5  # a training step takes as long as so many forward passes of its batch
 PROOF_TEXTS = 200  # that the file and the encoder are compared on
 
@@ -173,7 +173,7 @@ def distil(
         updates: Number of training steps, in place of `minutes`.
         batch_size: Pairs in a batch. Default: 64, and 1,024 for a table; at most half
             of the training pairs.
-        learning_rate: Highest learning rate. Default: 2e-4, 3e-4 if heads and neurons
+        learning_rate: Highest learning rate. Default: 2e-4, 1e-4 if heads and neurons
             went, 7e-4 for a table.
         vocabulary_size: Maximum vocabulary; the default follows `max_mb`. Of the ridge
             baseline: 8,000 for one language pair and 2,000 for each further one, at

@@ -173,7 +173,9 @@ class Plan:
         """Yield the lines of the printed plan."""
         yield f"Languages: {', '.join(self.languages)}"
         yield f"Start: {self.start} ({self.reason}); teacher: {self.teacher}"
-        by = f", with word frequencies of {', '.join(self.words)}" if self.words else ""
+        by = ", chosen with word frequencies" if self.words else ""
+        if by and self.words != self.languages:
+            by += f" of {', '.join(self.words)}"
         yield f"Vocabulary: {self.tokens:,} tokens{by}"
         if self.coverage is not None:
             cut = f"{100 * (1 - self.coverage):.1f} % of the tokens of such texts"

@@ -1,9 +1,9 @@
 """What `distil` makes of six languages, by size and number of pairs.
 
 For each language and size, `keras-msd distil` is given no pairs (the languages alone,
-with word frequencies), or some, and its file is scored on Tatoeba's retrieval set and on the
-development pairs, neither of which it saw: P@1, mean of both directions. Beside it the
-same scores of e5-small, of the start before it is cut, and of the multilingual
+with word frequencies), or some, and its file is scored on Tatoeba's retrieval set and
+on the development pairs, neither of which it saw: P@1, mean of both directions. Beside
+it the same scores of e5-small, of the start before it is cut, and of the multilingual
 Universal Sentence Encoder where it has the language. What is in the result is not made
 again.
 

@@ -279,8 +279,8 @@ def distil(
         if not begun:
             write_json(out / SETTINGS, {"inputs": inputs, "options": options})
         counts, dropped = ({}, {}) if corpus is None else split(corpus, out / "data")
-        texts = _Texts(extra, known, words)
-        job = _Job(out, begin, whole, teaching, texts, options, store_dir, say)
+        chosen = _Texts(extra, known, words)
+        job = _Job(out, begin, whole, teaching, chosen, options, store_dir, say)
         plan = job.plan()
     except InputError:
         if not begun:  # nothing that took long is lost

@@ -192,7 +192,7 @@ class Runs:
         import keras_msd.recipes.steps  # noqa: F401
         import keras_msd.report.charts  # noqa: F401
         from keras_msd.teachers import TEACHERS
-        from keras_msd.teachers.vectors import HashedWords
+        from keras_msd.teachers.teacher import HashedWords
 
         class CountedWords(HashedWords):
             def encode(self, texts: Iterable[str]) -> Any:

@@ -303,7 +303,7 @@ def main():
 def checkpointed(given, spread, folder):
     """Train a case with a checkpoint at each update; keep weights and losses."""
     if keras.backend.backend() == "tensorflow":
-        from keras_msd.distribute.devices import make_deterministic
+        from keras_msd.distribute import make_deterministic
 
         make_deterministic()
     callbacks = [KillAt(given.kill_at)] if given.kill_at else []

@@ -285,7 +285,7 @@ def load_all() -> None:
     """Import what targets need, once for all processes; nothing is computed here."""
     import keras_msd.checkpoints.checkpoint
     import keras_msd.cli.commands
-    import keras_msd.export.network
+    import keras_msd.models.network
     import keras_msd.recipes.prepare
     import keras_msd.teachers.saved_model
     import keras_msd.testing  # noqa: F401

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from keras_msd.lazy import METHODS, AroundImport, OnUse, lazy_names
 from keras_msd.stderr import quiet_tensorflow
-from keras_msd.version import __version__ as __version__
+
+__version__ = "0.2.0"
 
 if "tensorflow" not in sys.modules:
     # oneDNN's kernels speed up training also on x86 processors without AVX512-VNNI,

@@ -68,5 +68,6 @@ from keras_msd.models.trim import (
 from keras_msd.models.trim import (
     trimming_report as trimming_report,
 )
-from keras_msd.quantize.vectors import quantize_embeddings as quantize_embeddings
-from keras_msd.version import __version__ as __version__
+from keras_msd.quantize import quantize_embeddings as quantize_embeddings
+
+__version__: str

@@ -21,7 +21,7 @@ from keras_msd.checks import (
     whole,
 )
 from keras_msd.progress import track
-from keras_msd.quantize.vectors import PRECISIONS, quantize_embeddings
+from keras_msd.quantize import PRECISIONS, quantize_embeddings
 
 Item = TypeVar("Item")
 SIDES = ("query", "document")  # prompts that every model has, empty unless given

@@ -24,6 +24,7 @@ from keras_msd.io.remote import HUB_NAME, PATTERNS, fetch
 from keras_msd.teachers.teacher import (
     TEACHERS,
     Teacher,
+    VectorFile,
     default_folder,
     is_default,
     published_saved_model,
@@ -32,7 +33,6 @@ from keras_msd.teachers.teacher import (
     teacher_of,
     with_prompt,
 )
-from keras_msd.teachers.vectors import VectorFile
 
 # One of these says that a folder is an artefact, or was one before it was taken apart.
 MODELS = ("1/saved_model.pb", "saved_model.pb", "model.tflite", "model.onnx")
@@ -333,7 +333,7 @@ def _open(
         named = TEACHERS.get(str(place))
         return VectorFile(place) if named is None else named(dim)
     if isinstance(source, list | tuple):
-        from keras_msd.teachers.guides import JointTeacher
+        from keras_msd.teachers.teacher import JointTeacher
 
         return JointTeacher([load_teacher(one) for one in source])
     is_encoder = hasattr(source, "encode") and hasattr(source, "dim")

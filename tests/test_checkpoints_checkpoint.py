@@ -15,9 +15,8 @@ from keras_msd.checkpoints.checkpoint import load_checkpoint
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
 from keras_msd.load import load_encoder, load_teacher
-from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
-from keras_msd.models.network import build_model
+from keras_msd.models.network import EncoderConfig, build_model
 from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.resources import Run
 

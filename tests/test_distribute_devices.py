@@ -6,7 +6,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.data.pair import Pair
-from keras_msd.distribute.devices import (
+from keras_msd.distribute import (
     default_settings,
     device_settings,
     make_deterministic,
@@ -85,7 +85,7 @@ def test_a_last_execution_of_fewer_updates_is_counted_as_it_is(monkeypatch, tmp_
 
 def test_determinism_is_asked_of_jax_by_its_environment(monkeypatch):
     gpu = default_settings("jax", ["gpu"])
-    monkeypatch.setattr("keras_msd.distribute.devices.device_settings", lambda: gpu)
+    monkeypatch.setattr("keras_msd.distribute.device_settings", lambda: gpu)
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     make_deterministic(None)

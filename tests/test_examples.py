@@ -17,6 +17,7 @@ ROOMS = [
     for room in [".".join(("keras_msd", *path.parent.relative_to(PACKAGE).parts))]
     if getattr(import_module(room), "__all__", None)
 ]
+ROOMS += ["keras_msd.distribute", "keras_msd.testing"]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 

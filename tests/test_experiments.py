@@ -10,7 +10,7 @@ from small_recipe import write_place
 from keras_msd.io.files import read_json, write_json
 from keras_msd.models.encoder import load_saved, new_encoder
 from keras_msd.recipes import load_recipe, run
-from keras_msd.testing.tiny import tiny_tokenizer
+from keras_msd.testing import tiny_tokenizer
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

@@ -12,7 +12,7 @@ from keras_msd import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.export import loaders_folder
 from keras_msd.export.proof import row_cosines
-from keras_msd.quantize.integers import quantize_table
+from keras_msd.quantize import quantize_table
 from keras_msd.testing import tiny_encoder
 
 gguf = pytest.importorskip("gguf")

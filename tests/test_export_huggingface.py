@@ -15,8 +15,7 @@ from keras_msd import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.export import ExportError, export, load_artefact, loaders_folder
 from keras_msd.export import huggingface as exporter
-from keras_msd.export.huggingface import header
-from keras_msd.export.huggingface_tokenizer import check_ids, write_tokenizer
+from keras_msd.export.huggingface import check_ids, header, write_tokenizer
 from keras_msd.export.proof import UNNAMED_SET, proof_sentences
 from keras_msd.models.encoder import Encoder
 from keras_msd.testing import tiny_encoder

@@ -16,7 +16,7 @@ from keras_msd.export.onnx import write_ids
 from keras_msd.export.onnx_files import load_ids
 from keras_msd.export.portable import describe
 from keras_msd.models.encoder import Encoder
-from keras_msd.quantize.schemes import SCHEMES
+from keras_msd.quantize import SCHEMES
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 onnx = pytest.importorskip("onnx")

@@ -1,12 +1,11 @@
 import numpy as np
 import pytest
 
-from keras_msd.quantize.integers import quantize_table
-from keras_msd.quantize.schemes import SCHEMES
+from keras_msd.quantize import SCHEMES, quantize_table
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-from keras_msd.export.onnx_network import FLOAT, INT32, Graph, Weights  # noqa: E402
+from keras_msd.export.onnx import FLOAT, INT32, Graph, Weights  # noqa: E402
 
 
 def run(graph, value, shape, **feeds):

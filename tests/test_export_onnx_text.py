@@ -10,14 +10,18 @@ from keras_msd.export import export, load_artefact, loaders_folder, proof, read_
 from keras_msd.export import onnx_files as exporter
 from keras_msd.export.onnx import write_ids, write_text
 from keras_msd.export.onnx_files import LIBRARY, load_extensions, load_ids, load_text
-from keras_msd.quantize.schemes import SCHEMES
+from keras_msd.quantize import SCHEMES
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-from keras_msd.export import onnx_tokenizer as onnx_check  # noqa: E402
-from keras_msd.export.onnx_network import INT32, STRING, Graph  # noqa: E402
-from keras_msd.export.onnx_tokenizer import token_ids  # noqa: E402
+from keras_msd.export import onnx as onnx_check  # noqa: E402
+from keras_msd.export.onnx import (  # noqa: E402
+    INT32,
+    STRING,
+    Graph,
+    token_ids,  # noqa: E402
+)
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 

@@ -22,7 +22,7 @@ from keras_msd.export.proof import (
     prove,
     row_cosines,
 )
-from keras_msd.quantize.schemes import SCHEMES
+from keras_msd.quantize import SCHEMES
 from keras_msd.testing import tiny_encoder
 
 TEXTS = [

@@ -9,7 +9,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_msd.export import saved_model
 from keras_msd.export.tensorflow_network import Stored, TensorFlowNetwork
-from keras_msd.quantize.schemes import FULL, SCHEMES
+from keras_msd.quantize import FULL, SCHEMES
 from keras_msd.testing import tiny_encoder
 
 RANDOM = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from tokenizer_files import write_wordpiece
 
-from keras_msd.checkpoints.modules import read_dense
+from keras_msd.checkpoints.checkpoint import read_dense
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.load import load_encoder, load_teacher
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer

@@ -18,7 +18,7 @@ from keras_msd.layers import (
     gelu_tanh,
     masked_mean,
 )
-from keras_msd.models.config import EncoderConfig
+from keras_msd.models.network import EncoderConfig
 from keras_msd.recipes.settings import AssistantSettings
 from keras_msd.testing import run_layer_test, tiny_encoder
 

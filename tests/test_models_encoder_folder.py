@@ -13,7 +13,7 @@ from keras_msd.export.tensorflow_network import TensorFlowNetwork
 from keras_msd.io.files import write_json
 from keras_msd.light import LightEncoder
 from keras_msd.load import load_encoder
-from keras_msd.quantize.schemes import SCHEMES
+from keras_msd.quantize import SCHEMES
 from keras_msd.testing import tiny_encoder
 
 pytestmark = pytest.mark.usefixtures("no_graphs")

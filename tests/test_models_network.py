@@ -12,8 +12,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import build_model, use_xla, weight_shapes
+from keras_msd.models.network import EncoderConfig, build_model, use_xla, weight_shapes
 from keras_msd.testing import tiny_encoder
 
 

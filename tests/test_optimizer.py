@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import build_model
+from keras_msd.models.network import EncoderConfig, build_model
 from keras_msd.training.optimizer import WarmUp, make_optimizer
 
 

@@ -25,7 +25,7 @@ TEXT = {"", ".html", ".ipynb", ".json", ".md", ".py", ".toml", ".tsv", ".txt", "
 
 MAY_IMPORT_TENSORFLOW = (
     "keras_msd/data/batches.py",
-    "keras_msd/distribute/devices.py",
+    "keras_msd/distribute.py",
     "keras_msd/export/",
     "keras_msd/models/network.py",
     "keras_msd/training/callbacks.py",

@@ -10,7 +10,7 @@ import pytest
 import keras_msd as msd
 from keras_msd import load_encoder, load_teacher
 from keras_msd.arrays import TextEncoder
-from keras_msd.checkpoints.modules import read_usage
+from keras_msd.checkpoints.checkpoint import read_usage
 from keras_msd.checks import InputError
 from keras_msd.choices import Similarity
 from keras_msd.evaluate import passages

@@ -3,8 +3,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.export.tensorflow_network import TensorFlowNetwork
-from keras_msd.quantize.integers import quantize_table, to_integers
-from keras_msd.quantize.schemes import FULL
+from keras_msd.quantize import FULL, quantize_table, to_integers
 from keras_msd.testing import tiny_encoder, tiny_tokenizer
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_msd.checks import InputError
 from keras_msd.models.network import matrix
-from keras_msd.quantize.integers import quantize_table, to_integers
+from keras_msd.quantize import quantize_table, to_integers
 from keras_msd.stages import TeachAssistant
 from keras_msd.testing import tiny_encoder
 from keras_msd.training.rounding import Rounding

@@ -11,8 +11,7 @@ from keras_msd.losses.similarities import (
     SimilarityDistribution,
 )
 from keras_msd.losses.table import Matryoshka
-from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import build_model
+from keras_msd.models.network import EncoderConfig, build_model
 from keras_msd.stages import (
     STAGES,
     AlignEmbedding,

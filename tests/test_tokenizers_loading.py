@@ -18,7 +18,7 @@ from tokenizers import (
 )
 
 from keras_msd.checks import InputError
-from keras_msd.export.huggingface_tokenizer import check_ids, write_tokenizer
+from keras_msd.export.huggingface import check_ids, write_tokenizer
 from keras_msd.export.portable import describe
 from keras_msd.models.trim import choose_pieces, trim_tokenizer
 from keras_msd.tokenizers.graph import GraphTokenizer

@@ -27,13 +27,13 @@ from onnx import helper
 
 from keras_msd import InputError, light, load_encoder
 from keras_msd.checkpoints import packaged
+from keras_msd.export.onnx import FLOAT, INT32, Graph, append_network
 from keras_msd.export.onnx_files import IDS, OUTPUT
-from keras_msd.export.onnx_network import FLOAT, INT32, Graph, append_network
 from keras_msd.export.proof import proof_sentences, row_cosines
 from keras_msd.io.files import digest, read_table, write_json
 from keras_msd.models.encoder_folder import to_stored
 from keras_msd.models.network import WORD
-from keras_msd.quantize.schemes import SCHEMES, Scheme
+from keras_msd.quantize import SCHEMES, Scheme
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAST_COSINE = 0.9999

@@ -19,10 +19,9 @@ from keras_msd.checkpoints.weights import (
     stored_shape,
 )
 from keras_msd.io.files import read_json
-from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
-from keras_msd.models.network import weight_shapes
-from keras_msd.quantize.integers import StoredTable
+from keras_msd.models.network import EncoderConfig, weight_shapes
+from keras_msd.quantize import StoredTable
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, rebuild
 
 BLOCK = 32  # weights: a float16 scale, then two of them in a byte

@@ -15,8 +15,7 @@ import numpy as np
 from keras_msd.checks import InputError, divides, existing_folder, one_of, placed
 from keras_msd.io.files import DEPTH, read_table, read_toml
 from keras_msd.io.tensors import WHOLE, TensorFile
-from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import outputs, weight_shapes
+from keras_msd.models.network import EncoderConfig, outputs, weight_shapes
 
 SINGLE = "model.safetensors"
 OTHERS = ("*.index.json", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")

@@ -11,9 +11,9 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from keras_msd import __version__
 from keras_msd.checks import InputError
 from keras_msd.cli import compare, distil, export, output, run, search, use
-from keras_msd.version import __version__
 
 app = typer.Typer(
     help="Make small multilingual sentence encoders from a teacher you trust.",

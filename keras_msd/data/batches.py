@@ -18,7 +18,7 @@ from keras_msd.data.order import BatchStream
 from keras_msd.data.pair import Pair, Pairs, pair_code
 from keras_msd.data.store import GuideStore, ShardedStore
 from keras_msd.data.tables import SIDES, PairTable, TextTable, TokenRows, table_key
-from keras_msd.distribute.devices import device_settings
+from keras_msd.distribute import device_settings
 from keras_msd.io.files import digest
 
 Corpus = Pairs | PairTable | TextTable | Iterable[Pair]

@@ -14,7 +14,7 @@ from keras_msd.data.pair import visible
 from keras_msd.data.readers.lines import read_lines, tabbed, unpacked
 from keras_msd.data.readers.tables import json_object
 from keras_msd.data.tables import SIDES, Ragged, TokenRows
-from keras_msd.distribute.devices import device_settings
+from keras_msd.distribute import device_settings
 from keras_msd.evaluate.similarity import Row, read_sts
 from keras_msd.io.files import digest
 from keras_msd.io.remote import as_path

@@ -71,8 +71,7 @@ from keras_msd.starts.ridge import (
 )
 from keras_msd.starts.svd import token_frequencies
 from keras_msd.starts.width import prune_width
-from keras_msd.teachers.teacher import Teacher
-from keras_msd.teachers.vectors import HASHED_WORDS
+from keras_msd.teachers.teacher import HASHED_WORDS, Teacher
 from keras_msd.tokenizers.sentencepiece import extend_unigram, train_unigram
 
 FORMAT, ENCODER, ROUNDED = "litert", "encoder", "rounded"  # folders

@@ -8,12 +8,11 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.choices import MAX_LENGTH
-from keras_msd.export.format import loaders_folder
+from keras_msd.export.formats import loaders_folder
 from keras_msd.export.portable import READER, describe
-from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
-from keras_msd.models.network import WORD, weight_shapes
-from keras_msd.quantize.schemes import INT4_GROUP, kernel_bits
+from keras_msd.models.network import WORD, EncoderConfig, weight_shapes
+from keras_msd.quantize import INT4_GROUP, kernel_bits
 from keras_msd.tokenizers.base import Tokenizer
 
 SCHEME = "int4"

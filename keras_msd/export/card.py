@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import pydantic
 
+from keras_msd import __version__
 from keras_msd.checks import InputError, explained, findings
 from keras_msd.evaluate.bitext import Threshold
 from keras_msd.evaluate.measures import cost
-from keras_msd.export.format import Format
+from keras_msd.export.formats import Format
 from keras_msd.io.files import CARD as CARD_BYTES
 from keras_msd.io.files import atomic_path, read_table, sha256_of, write_json
 from keras_msd.usage import Usage
-from keras_msd.version import __version__
 
 CARD = "card.json"
 TEXT = "README.md"

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from keras_msd import __version__
 from keras_msd.checks import InputError, existing_file, explained, require
-from keras_msd.export.format import Run
+from keras_msd.export.formats import Run
 from keras_msd.export.huggingface import bert_tensors, check_bert
 from keras_msd.export.proof import check_ids
-from keras_msd.models.config import EncoderConfig
-from keras_msd.quantize.integers import to_integers
+from keras_msd.models.network import EncoderConfig
+from keras_msd.quantize import to_integers
 from keras_msd.tokenizers.sentencepiece import parse
-from keras_msd.version import __version__
 
 FILE = "model.gguf"
 EXTRA = "gguf"

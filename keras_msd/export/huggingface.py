@@ -2,38 +2,54 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors.numpy import save_file
+from tokenizers import (
+    AddedToken,
+    Regex,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
+from tokenizers import Tokenizer as Backend
 
 from keras_msd.arrays import pad_batch
 from keras_msd.checkpoints import weights as checkpoint
 from keras_msd.checkpoints.checkpoint import load_checkpoint
 from keras_msd.checks import InputError, a_list, one_of
 from keras_msd.export.card import score_title
-from keras_msd.export.format import Run
-from keras_msd.export.network import plain_weights
-from keras_msd.export.onnx import facts_of, save
-from keras_msd.export.onnx_files import FILE, open_session, require_onnx
+from keras_msd.export.formats import Run
+from keras_msd.export.onnx_files import FILE, open_session
+from keras_msd.export.portable import refused
 from keras_msd.export.proof import (
     EXAMPLE_SET,
     THRESHOLDS,
     UNNAMED_SET,
     ExportError,
+    check_texts,
     parity,
     proof_sentences,
 )
 from keras_msd.io.files import read_table, write_json
 from keras_msd.layers.pooling import POOLINGS
-from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import WORD
-from keras_msd.quantize.schemes import SCHEMES
-from keras_msd.tokenizers.base import CONFIG
-from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
+from keras_msd.models.network import WORD, EncoderConfig, plain_weights
+from keras_msd.quantize import SCHEMES
+from keras_msd.tokenizers.base import CONFIG, Tokenizer
+from keras_msd.tokenizers.loading import FILE as TOKENIZER
+from keras_msd.tokenizers.loading import MAP, read_checkpoint_tokenizer
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
+from keras_msd.tokenizers.tokenizer_json import (
+    WordPieceTokenizer,
+    read_backend,
+    spelled_tokens,
+)
 from keras_msd.usage import Usage
 
 if TYPE_CHECKING:
@@ -98,8 +114,7 @@ def write(
     if tokens:
         what = "model.safetensors of a Hugging Face folder"
         check_bert(encoder.config, what, LEAVE_OUT_WEIGHTS)
-    require_onnx()
-    from keras_msd.export.huggingface_tokenizer import check_ids, write_tokenizer
+    from keras_msd.export.onnx import facts_of, save  # needs the package onnx
 
     path.mkdir(parents=True, exist_ok=True)
     write_settings(encoder.config, path, tokens)
@@ -159,13 +174,11 @@ def compared(encoder: Any, texts: Sequence[str]) -> list[str]:
     In a tokenizer.json, the name of a special token is that token or an unknown one,
     depending on the reader.
     """
-    from keras_msd.export.huggingface_tokenizer import special_names, without_names
-
     return without_names(special_names(encoder.tokenizer), texts)
 
 
 def _model(encoder: Any, quantize: str | None, tokens: bool) -> "onnx.ModelProto":
-    from keras_msd.export.onnx_network import FLOAT, INT64, Graph, append_network
+    from keras_msd.export.onnx import FLOAT, INT64, Graph, append_network
 
     config, graph = encoder.config, Graph()
     hidden, vector = append_network(graph, encoder, SCHEMES[quantize], *INPUTS[:2])
@@ -390,3 +403,150 @@ def header(card: Mapping[str, Any]) -> Iterator[str]:
         if value:
             yield f"{key}: {json.dumps(value, ensure_ascii=False)}"
     yield from ("---", "")
+
+
+# Of the table of a vocabulary that folds case transformers.js does NFKC alone. These
+# steps before it are what the table does: letter by letter, so that "İ" stays.
+FOLDING = [
+    normalizers.Lowercase(),
+    normalizers.Replace("i\u0307", "İ"),
+    normalizers.Replace("ς", "σ"),
+]
+
+
+def write_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None:
+    """Write tokenizer.json, tokenizer_config.json and special_tokens_map.json.
+
+    Args:
+        tokenizer: A SentencePiece unigram or a WordPiece tokenizer.
+        folder: Where they go.
+        max_length: Most ids per sentence, start and end included.
+
+    Raises:
+        InputError: The library could not give the ids of such a tokenizer.
+    """
+    backend, pieces = backend_of(tokenizer), tokenizer.pieces()
+    start, end = pieces[tokenizer.start_id], pieces[tokenizer.end_id]
+    names = {
+        "cls_token": start,
+        "sep_token": end,
+        "pad_token": pieces[tokenizer.pad_id],
+        "unk_token": pieces[tokenizer.unknown_id],
+    }
+    if tokenizer.kind == "unigram":
+        names |= {"bos_token": start, "eos_token": end}
+    backend.add_special_tokens(
+        [
+            AddedToken(name, normalized=False, special=True)
+            for name in special_names(tokenizer)
+        ]
+    )
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{start} $A {end}",
+        pair=f"{start} $A {end} $B:1 {end}:1",
+        special_tokens=[(start, tokenizer.start_id), (end, tokenizer.end_id)],
+    )
+    backend.save(str(folder / TOKENIZER))
+    settings = {
+        # This class takes tokenizer.json as it is, under any kind of model.
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": max_length,
+        "padding_side": "right",
+        "truncation_side": "right",
+        "clean_up_tokenization_spaces": False,
+        "split_special_tokens": True,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+    }
+    write_json(folder / CONFIG, settings | names)
+    write_json(folder / MAP, names)
+
+
+def check_ids(tokenizer: Tokenizer, folder: Path) -> dict[str, int]:
+    """Compare the ids of a written tokenizer.json with the tokenizer's own.
+
+    Texts with the name of a special token in them are passed over: in a tokenizer.json
+    it is that token. The library takes letters with their combining marks together, so
+    that a rare sequence of marks may have another id.
+
+    Args:
+        tokenizer: What was written.
+        folder: Where.
+
+    Returns:
+        `{"texts", "different"}`: how many were compared, every piece and every Unicode
+        character among them, and how many have other ids.
+
+    Raises:
+        InputError: A sentence of the proof has other ids.
+    """
+    written = read_backend((folder / TOKENIZER).read_bytes(), f"`{folder / TOKENIZER}`")
+    added = written.get_added_tokens_decoder().values()
+    names = [token.content for token in added if token.special]
+    spelled = [f"a {name} b{name}c" for name in spelled_tokens(written)]
+    texts = without_names(names, [*check_texts(tokenizer), *spelled])
+    rows = written.encode_batch_fast(texts)
+    expected = tokenizer.encode(texts)
+    wrong = [
+        text
+        for text, row, ids in zip(texts, rows, expected, strict=True)
+        if row.ids != ids
+    ]
+    if real := sorted(set(wrong) & set(proof_sentences())):
+        raise InputError(
+            "A tokenizer.json must give the ids of the encoder's own tokenizer. "
+            f"Received: other ids for {real[0]!r:.80}. Use the format `onnx`, which "
+            "carries the tokenizer in another form."
+        )
+    return {"texts": len(texts), "different": len(wrong)}
+
+
+def backend_of(tokenizer: Tokenizer) -> Backend:
+    """Return a tokenizer in the `tokenizers` library, without special tokens."""
+    if feature := tokenizer.unusual_feature():
+        raise refused(feature)
+    if isinstance(tokenizer, WordPieceTokenizer):
+        backend = read_backend(tokenizer.definition, "the tokenizer")
+        backend.decoder = decoders.WordPiece(
+            prefix=tokenizer.backend.model.continuing_subword_prefix
+        )
+        return backend
+    proto = parse(tokenizer.definition)
+    spec = proto.normalizer_spec
+    scores = [0.0] * 4 + [piece.score for piece in proto.pieces[3:]]
+    vocabulary = list(zip(tokenizer.pieces(), scores, strict=True))
+    backend = Backend(models.Unigram(vocabulary, tokenizer.unknown_id, False))
+    steps: list[Any] = []
+    if spec.precompiled_charsmap:
+        table = normalizers.Precompiled(spec.precompiled_charsmap)
+        steps += FOLDING if table.normalize_str("ABC") == "abc" else []
+        steps.append(table)
+    if spec.remove_extra_whitespaces:
+        steps.append(normalizers.Replace(Regex(" {2,}"), " "))
+        steps.append(normalizers.Replace(Regex("^ | $"), ""))
+    backend.normalizer = normalizers.Sequence(steps)
+    scheme = "always" if spec.add_dummy_prefix else "never"
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
+    backend.decoder = decoders.Metaspace(prepend_scheme=scheme)
+    return backend
+
+
+def special_names(tokenizer: Tokenizer) -> list[str]:
+    """Return the pieces that `write_tokenizer` marks as special tokens."""
+    pieces = tokenizer.pieces()
+    roles = tokenizer.start_id, tokenizer.end_id, tokenizer.pad_id, tokenizer.unknown_id
+    names = [pieces[number] for number in roles]
+    return list(dict.fromkeys([*names, *control_pieces(tokenizer)]))
+
+
+def without_names(names: Sequence[str], texts: Iterable[str]) -> list[str]:
+    """Return the texts in which no name of a special token stands."""
+    return [text for text in texts if not any(name in text for name in names)]
+
+
+def control_pieces(tokenizer: Tokenizer) -> list[str]:
+    """Return the pieces of a SentencePiece model that no text can spell."""
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        return []
+    proto = parse(tokenizer.definition)
+    control = proto.SentencePiece.CONTROL
+    return [piece.piece for piece in proto.pieces if piece.type == control]

@@ -23,8 +23,14 @@ from keras_msd.export.litert_files import (
 )
 from keras_msd.export.portable import copy_reader, describe
 from keras_msd.export.tensorflow_network import IDS, TensorFlowNetwork
-from keras_msd.quantize.integers import litert_kernel
-from keras_msd.quantize.schemes import BITS, FULL, INT4_GROUP, SCHEMES, kernel_bits
+from keras_msd.quantize import (
+    BITS,
+    FULL,
+    INT4_GROUP,
+    SCHEMES,
+    kernel_bits,
+    litert_kernel,
+)
 from keras_msd.tokenizers.graph import GraphTokenizer
 
 # One kernel under two names: tensorflow-text's, and the one MediaPipe registers.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError, existing_file, explained, require
-from keras_msd.export.format import Run
+from keras_msd.export.formats import Run
 from keras_msd.export.portable import TokenRun, load_portable
 from keras_msd.stderr import sieved_stderr
 

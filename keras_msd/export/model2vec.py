@@ -21,13 +21,15 @@ from tokenizers import Tokenizer as Backend
 
 from keras_msd.checkpoints.checkpoint import load_checkpoint
 from keras_msd.checks import InputError
-from keras_msd.export.format import Run
-from keras_msd.export.huggingface import write_module_list, write_usage
-from keras_msd.export.huggingface_tokenizer import backend_of, control_pieces
-from keras_msd.export.network import plain_weights
+from keras_msd.export.formats import Run
+from keras_msd.export.huggingface import (
+    backend_of,
+    control_pieces,
+    write_module_list,
+    write_usage,
+)
 from keras_msd.io.files import write_json
-from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import WORD
+from keras_msd.models.network import WORD, EncoderConfig, plain_weights
 from keras_msd.tokenizers.sentencepiece import BLANK
 from keras_msd.tokenizers.tokenizer_json import median_length
 

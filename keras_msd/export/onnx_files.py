@@ -19,7 +19,7 @@ from keras_msd.checks import (
     require,
     sentences,
 )
-from keras_msd.export.format import Run
+from keras_msd.export.formats import Run
 from keras_msd.export.portable import TokenRun, load_portable
 
 FILE = "model.onnx"

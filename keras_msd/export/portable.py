@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError, at_least, explained
-from keras_msd.export.format import NO_FORMAT, loaders_folder
+from keras_msd.export.formats import NO_FORMAT, loaders_folder
 from keras_msd.tokenizers.base import Tokenizer
 
 VERSION = 1

@@ -17,7 +17,7 @@ from keras_msd.evaluate.measures import SentenceEncoder
 from keras_msd.evaluate.similarity import Row, across_tracks, sts_aligned
 from keras_msd.evaluate.similarity import sts as score_rows
 from keras_msd.export.card import score_title
-from keras_msd.export.format import Format
+from keras_msd.export.formats import Format
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.sentencepiece import parse
 

@@ -10,10 +10,10 @@ from google.protobuf.message import Message
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_msd.checks import InputError, existing_folder, explained
-from keras_msd.export.format import Run
+from keras_msd.export.formats import Run
 from keras_msd.export.tensorflow_network import IDS, TensorFlowNetwork
 from keras_msd.io.files import atomic_path
-from keras_msd.quantize.schemes import SCHEMES
+from keras_msd.quantize import SCHEMES
 from keras_msd.teachers.saved_model import load_saved_model
 from keras_msd.tokenizers.graph import GraphTokenizer
 

@@ -6,12 +6,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_msd.export.network import MASKED, SMALLEST_COUNT, plain_weights, states
 from keras_msd.layers.pooling import SMALLEST_SQUARE
-from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import KERNELS, WORD
-from keras_msd.quantize.integers import quantize_table
-from keras_msd.quantize.schemes import BITS, Scheme
+from keras_msd.models.network import (
+    KERNELS,
+    MASKED,
+    SMALLEST_COUNT,
+    WORD,
+    EncoderConfig,
+    plain_weights,
+    states,
+)
+from keras_msd.quantize import BITS, Scheme, quantize_table
 
 # Of a network, `(n, length)`.
 IDS = [

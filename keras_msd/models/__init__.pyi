@@ -1,6 +1,6 @@
-from keras_msd.models.config import EncoderConfig as EncoderConfig
 from keras_msd.models.encoder import Encoder as Encoder
 from keras_msd.models.encoder import new_encoder as new_encoder
+from keras_msd.models.network import EncoderConfig as EncoderConfig
 from keras_msd.models.network import build_model as build_model
 from keras_msd.models.student import (
     ROWS as ROWS,

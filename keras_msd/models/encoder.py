@@ -1,7 +1,7 @@
 """The class `Encoder`: a tokenizer and a Keras model."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -15,11 +15,12 @@ from keras_msd.arrays import TextEncoder, pad_batch
 from keras_msd.checks import InputError
 from keras_msd.choices import MAX_LENGTH
 from keras_msd.io.files import digest
+from keras_msd.layers.pooling import Pooling
 from keras_msd.lazy import METHODS
-from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder_folder import check_paths, read_folder, write_folder
 from keras_msd.models.network import (
     WORD,
+    EncoderConfig,
     build_model,
     check_own_model,
     forward_pass,
@@ -28,7 +29,6 @@ from keras_msd.models.network import (
 )
 from keras_msd.processes import is_forked
 from keras_msd.progress import track
-from keras_msd.teachers.guides import EmbeddingGuide
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.loading import make_tokenizer
 
@@ -347,7 +347,7 @@ class Encoder(TextEncoder):
                 )
                 yield start + rows, batch
 
-    def embedding_guide(self, per_token: bool = False) -> EmbeddingGuide:
+    def embedding_guide(self, per_token: bool = False) -> "EmbeddingGuide":
         """Return the encoder's embedding block as a teacher for `AlignEmbedding`.
 
         Args:
@@ -411,6 +411,61 @@ class Encoder(TextEncoder):
             self, path, format, quantize, **options
         )
         return exported
+
+
+class EmbeddingGuide:
+    """The embedding block of an encoder, without a transformer layer.
+
+    `encode` returns the masked mean of the token vectors, `(n, hidden_dim)`, as in the
+    authors' code. With `per_token`, it returns the token vectors joined in a row and
+    padded with zeros, `(n, max_length * hidden_dim)`.
+
+    Args:
+        encoder: The assistant.
+        per_token: Whether to return every token vector instead of their mean.
+
+    Source: Ding et al. 2022, eq. 3.
+
+    Example:
+        >>> guide = msd.testing.tiny_encoder().embedding_guide()
+        >>> guide.encode(["The cat sleeps."]).shape
+        (1, 16)
+    """
+
+    def __init__(self, encoder: Any, per_token: bool = False) -> None:
+        config = encoder.config
+        self.encoder, self.per_token = encoder, per_token
+        self.dim = config.hidden_dim * (config.max_length if per_token else 1)
+        block = encoder.model.get_layer("embedding")
+        inputs = encoder.model.input
+        hidden = block(inputs["token_ids"])
+        mask = inputs["padding_mask"]
+        if per_token:
+            hidden = hidden * keras.ops.cast(mask, hidden.dtype)[..., None]
+        else:
+            hidden = Pooling("mean", name="mean")(hidden, mask)
+        self.model = keras.Model(inputs, hidden)
+        self.model.jit_compile = use_xla()
+        self._forward = forward_pass(self.model)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the encoder and of the way it is pooled."""
+        kind = "per token" if self.per_token else "pooled"
+        return digest("embedding guide", kind, self.encoder.fingerprint)
+
+    def encode(self, texts: Iterable[str]) -> np.ndarray:
+        """Return one row per sentence, float32 `(n, dim)`.
+
+        Raises:
+            InputError: `texts` is a single string or holds something else.
+        """
+        texts = [self.encoder.default_prompt + text for text in checks.sentences(texts)]
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        for rows, batch in self.encoder._batches(texts, 256):
+            block = self._forward(batch).reshape(len(rows), -1)
+            vectors[rows, : block.shape[1]] = block
+        return vectors
 
 
 def new_encoder(tokenizer: Tokenizer, **fields: Any) -> Encoder:

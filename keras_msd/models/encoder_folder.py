@@ -19,10 +19,22 @@ from keras_msd.io.files import (
     write_json,
 )
 from keras_msd.io.tensors import FLOATS, INT8, UINT8, TensorFile
-from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import KERNELS, WORD, matrix, outputs, weight_shapes
-from keras_msd.quantize import integers
-from keras_msd.quantize.schemes import BITS, SCHEMES, kernel_bits
+from keras_msd.models.network import (
+    KERNELS,
+    WORD,
+    EncoderConfig,
+    matrix,
+    outputs,
+    weight_shapes,
+)
+from keras_msd.quantize import (
+    BITS,
+    SCHEMES,
+    StoredTable,
+    int4_shapes,
+    kernel_bits,
+    quantize_table,
+)
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.loading import load_tokenizer
 
@@ -214,7 +226,7 @@ def stored_shapes(
         rows = shape[0] if path == WORD else outputs(path, shape)
         if bits == 4:
             width = math.prod(shape) // rows
-            stored[path], stored[path + SCALES] = integers.int4_shapes(rows, width)
+            stored[path], stored[path + SCALES] = int4_shapes(rows, width)
         elif bits == 8:
             stored[path + SCALES] = (rows,)
     return stored
@@ -239,7 +251,7 @@ def to_stored(
         if bits is None:
             continue
         rows = weight if path == WORD else matrix(path, weight).T
-        table = integers.quantize_table(rows, bits)
+        table = quantize_table(rows, bits)
         numbers, scales = table.values, table.scales
         if bits == 8:
             scales = scales[:, 0]
@@ -276,7 +288,7 @@ def from_stored(
         else:
             width = math.prod(shape) // len(scales)
             values = numbers.astype(np.uint8)  # read as float32
-            rows = integers.StoredTable(values, scales, width, bits=4).dequantize()
+            rows = StoredTable(values, scales, width, bits=4).dequantize()
             weight = rows if path == WORD else rows.T
     if not (scales > 0).all() or not np.isfinite(weight).all():
         raise InputError(

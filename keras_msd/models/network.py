@@ -1,20 +1,136 @@
-"""The functional Keras model that an `EncoderConfig` describes."""
+"""The network of an encoder: its settings, its Keras model, its forward pass.
+
+The forward pass is written once more, in operations that every runtime of an artefact
+has of its own.
+"""
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import keras
 import numpy as np
+import pydantic
 
-from keras_msd.checks import InputError
+from keras_msd import choices
+from keras_msd.checks import InputError, divides, findings, one_of
+from keras_msd.io.files import DEPTH
 from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
-from keras_msd.layers.pooling import L2Normalize, Pooling
+from keras_msd.layers.pooling import POOLINGS, L2Normalize, Pooling
 from keras_msd.layers.recurrent_encoder import RecurrentEncoder
-from keras_msd.models.config import EncoderConfig
 from keras_msd.processes import begin
+from keras_msd.usage import Usage
 
 WORD = "embedding/word"  # the table
 KERNELS = ("/kernel", "/projection")  # ends of the paths of matrices
+MASKED = 1e9  # taken from an attention score, or a value, that does not count
+SMALLEST_COUNT = 1e-9  # tokens that a mean divides by, as in `masked_mean`
+
+MASKED = 1e9  # taken from an attention score, or a value, that does not count
+SMALLEST_COUNT = 1e-9  # tokens that a mean divides by, as in `masked_mean`
+
+
+class EncoderConfig(Usage):
+    """Fields of an encoder: `embedding` -> `body` -> pooling -> projection -> norm.
+
+    `num_layers` counts layers that own weights; depth is `num_layers * repeats`.
+    With `num_layers=0` there is no body: the vector is the pooled embedding.
+    `head_dim` is the dimension of an attention head, None for `hidden_dim / num_heads`.
+    `bottleneck_dim` is the width of the word table, None for `hidden_dim`.
+    `max_length` is the longest sentence in tokens, start and end included;
+    `max_positions` the tokens that the position table has room for, None for
+    `max_length` (a published checkpoint often has more rows than it uses).
+    `prompts`, `default_prompt_name` and `similarity_fn_name` are those of `Usage`.
+
+    Example:
+        >>> config = msd.models.EncoderConfig(
+        ...     vocabulary_size=90, hidden_dim=16, num_layers=2, num_heads=2,
+        ...     intermediate_dim=32, repeats=3, pad_id=1,
+        ... )
+        >>> config.depth, config.pooling
+        (6, 'mean')
+    """
+
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
+    )
+
+    vocabulary_size: int = pydantic.Field(ge=1)
+    hidden_dim: int = pydantic.Field(ge=1)
+    num_layers: int = pydantic.Field(ge=0)
+    num_heads: int = pydantic.Field(ge=1)
+    intermediate_dim: int = pydantic.Field(ge=1)
+    repeats: int = pydantic.Field(default=1, ge=1)
+    bottleneck_dim: int | None = pydantic.Field(default=None, ge=1)
+    max_length: int = pydantic.Field(default=choices.MAX_LENGTH, ge=2)
+    max_positions: int | None = pydantic.Field(default=None, ge=2)
+    num_types: int = pydantic.Field(default=1, ge=1)
+    pad_id: int = pydantic.Field(ge=0)
+    position_offset: int = pydantic.Field(default=0, ge=0)
+    layer_norm_epsilon: float = pydantic.Field(default=1e-12, gt=0)
+    activation: choices.Activation = "gelu_erf"
+    normalize_first: bool = False
+    zero_residuals: bool = False
+    embedding_layer_norm: bool = True
+    dropout: float = pydantic.Field(default=0.1, ge=0, lt=1)
+    pooling: choices.Pooling = "mean"
+    projection_dim: int | None = pydantic.Field(default=None, ge=1)
+    projection_bias: bool = True
+    projection_activation: Literal["linear", "tanh"] = "linear"
+    normalize: bool = True
+    # Absent without a value, so that fingerprints of encoders without one stay.
+    head_dim: int | None = pydantic.Field(
+        default=None, ge=1, exclude_if=lambda head_dim: head_dim is None
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _fits_together(self) -> "EncoderConfig":
+        if self.head_dim is None:
+            divides({"num_heads": self.num_heads}, {"hidden_dim": self.hidden_dim})
+        DEPTH.check(self.depth, "`num_layers` x `repeats`", "Give fewer.")
+        if self.pad_id >= self.vocabulary_size:
+            raise ValueError(
+                "`pad_id` must be below `vocabulary_size`. Received: "
+                f"pad_id={self.pad_id}, vocabulary_size={self.vocabulary_size}."
+            )
+        if (self.max_positions or self.max_length) < self.max_length:
+            raise ValueError(
+                "`max_positions` must be at least `max_length`. Received: "
+                f"max_positions={self.max_positions}, max_length={self.max_length}."
+            )
+        return self
+
+    @property
+    def dim(self) -> int:
+        """Dimension of an embedding."""
+        return self.projection_dim or self.hidden_dim
+
+    @property
+    def key_dim(self) -> int:
+        """Dimension of a head's queries, keys and values."""
+        return self.head_dim or self.hidden_dim // self.num_heads
+
+    @property
+    def depth(self) -> int:
+        """Number of layers that a sentence passes through, repeats included."""
+        return self.num_layers * self.repeats
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], origin: str = "encoder") -> Any:
+        """Make a config from plain values.
+
+        Args:
+            values: Field names and values.
+            origin: Where they come from, named in the error.
+
+        Raises:
+            InputError: A key is unknown or missing, or a value does not fit.
+        """
+        try:
+            return cls(**values)
+        except pydantic.ValidationError as error:
+            lines = findings(error, cls.model_fields)
+            raise InputError(f"{origin}: " + " ".join(lines)) from error
 
 
 def use_xla() -> bool:
@@ -229,3 +345,82 @@ def check_own_model(model: keras.Model) -> keras.Model:
             f"`{twice[0]}` more than once. Give its layers names."
         )
     return keras.Model(dict(sorted(named.items())), output, name=model.name)
+
+
+def plain_weights(encoder: Any) -> dict[str, np.ndarray]:
+    """Return an encoder's weights by their paths, in the form that `states` needs.
+
+    Kernels are `(in, out)` and biases `(out,)`. The word table has zeros for padding.
+    The position table begins with the first token's row and includes that of the type,
+    which is 0 for every token; there is no table of types.
+    """
+    config = encoder.config
+    values = encoder.weights().items()
+    weights = {path: np.asarray(value, np.float32) for path, value in values}
+    kind = weights.pop("embedding/type")[0]
+    positions = weights["embedding/position"][config.position_offset :]
+    weights["embedding/position"] = positions + kind
+    weights[WORD] = weights[WORD].copy()
+    weights[WORD][config.pad_id] = 0
+    for path, value in weights.items():
+        if path.endswith("/kernel"):
+            weights[path] = matrix(path, value)
+        elif path.endswith("/bias"):
+            weights[path] = value.reshape(-1)
+    return weights
+
+
+def states(ops: Any, config: EncoderConfig) -> tuple[Any, Any]:
+    """Return the vectors of tokens and of sentences, as `build_model`'s network does.
+
+    The forward pass is written once for the runtimes of LiteRT and ONNX.
+
+    Args:
+        ops: The operations of the runtime, for one batch of token ids and their mask,
+            on its values: tensors, or names in a graph. `word_rows()` `(batch, length,
+            width)`, `positions()` (with token types), `add(a, b)`, `activate(x)`,
+            `tanh(x)`, `unit(x)` (length one; a zero vector stays zero), and over real
+            tokens `mean(x)`, `max(x)` and `first(x)`. With the path of a weight, such
+            as `body/block_0/feedforward_output_dense`: `product(x, path)`, `dense(x,
+            path)`, `norm(x, path)` and `attend(x, path)`, multi-head attention after
+            its output projection.
+        config: The encoder's.
+
+    Returns:
+        `(batch, length, hidden_dim)` and `(batch, dim)`.
+
+    Raises:
+        InputError: The pooling is none that is written here.
+    """
+    one_of(POOLINGS, pooling=config.pooling)
+    hidden = ops.word_rows()
+    if config.bottleneck_dim is not None:
+        hidden = ops.product(hidden, "embedding/projection")
+    hidden = ops.add(hidden, ops.positions())
+    if config.embedding_layer_norm:
+        hidden = ops.norm(hidden, "embedding/layer_norm")
+    for index in [*range(config.num_layers)] * config.repeats:
+        hidden = _block(ops, hidden, f"body/block_{index}", config.normalize_first)
+    pools = {"mean": ops.mean, "cls": ops.first, "max": ops.max}
+    vector = pools[config.pooling](hidden)
+    if config.projection_dim is not None:
+        vector = ops.dense(vector, "projection")
+        if config.projection_activation == "tanh":
+            vector = ops.tanh(vector)
+    return hidden, ops.unit(vector) if config.normalize else vector
+
+
+def _block(ops: Any, hidden: Any, path: str, first: bool) -> Any:
+    """Return a transformer block, which normalises first or last."""
+
+    def feed(inputs: Any, path: str) -> Any:
+        wide = ops.dense(inputs, f"{path}_intermediate_dense")
+        return ops.dense(ops.activate(wide), f"{path}_output_dense")
+
+    sublayers = (ops.attend, "self_attention_layer"), (feed, "feedforward")
+    for sublayer, name in sublayers:
+        norm = f"{path}/{name.removesuffix('_layer')}_layer_norm"
+        inputs = ops.norm(hidden, norm) if first else hidden
+        hidden = ops.add(hidden, sublayer(inputs, f"{path}/{name}"))
+        hidden = hidden if first else ops.norm(hidden, norm)
+    return hidden

@@ -23,6 +23,7 @@ import tomli_w
 from filelock import FileLock, Timeout
 from pydantic import BaseModel
 
+from keras_msd import __version__
 from keras_msd.checks import InputError
 from keras_msd.io.files import (
     add_seal,
@@ -38,7 +39,6 @@ from keras_msd.io.files import (
     remove,
     write_json,
 )
-from keras_msd.version import __version__
 
 RECIPE, STAGES, DONE, LOCK = "recipe.toml", "stages", "done.json", ".lock"
 # In a step's folder: what it has so far, which outlives a stop, and from what.

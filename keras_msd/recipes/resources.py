@@ -16,7 +16,7 @@ from keras_msd.data.readers import read_pairs
 from keras_msd.data.readers.lines import PAIR, languages_of, unpacked
 from keras_msd.data.store import GuideStore
 from keras_msd.data.tables import PairTable, TextTable
-from keras_msd.distribute.devices import Distribution
+from keras_msd.distribute import Distribution
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.io.files import digest, read_json, write_json
 from keras_msd.load import load_encoder, load_teacher, teacher_encoder
@@ -25,7 +25,7 @@ from keras_msd.models.trim import restore_vocabulary
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, Recipe
 from keras_msd.stages.settings import PairStageSettings
-from keras_msd.teachers.guides import JointTeacher
+from keras_msd.teachers.teacher import JointTeacher
 from keras_msd.tokenizers.loading import load_tokenizer
 from keras_msd.training.precision import faster_precision
 

@@ -86,7 +86,7 @@ def run(
         ['teacher', 'assistant']
     """
     recipe = load_recipe(recipe, scale, overrides)
-    from keras_msd.distribute.devices import (
+    from keras_msd.distribute import (
         device_settings,
         distribution,
         make_deterministic,
@@ -128,7 +128,7 @@ def cost_of(recipe: Recipe) -> str:
 
 def _perform_steps(work: "Run", share_steps: bool) -> dict[str, Any]:
     """Do every step that is not done, with the other processes if there are any."""
-    from keras_msd.distribute.devices import message_of_first
+    from keras_msd.distribute import message_of_first
     from keras_msd.recipes.cache import locked, perform
     from keras_msd.recipes.outputs import write_summary
     from keras_msd.recipes.prepare import check
@@ -172,7 +172,7 @@ def _follow(run: "Run") -> dict[str, Any]:
     Returns:
         What the first process returns.
     """
-    from keras_msd.distribute.devices import message_of_first
+    from keras_msd.distribute import message_of_first
     from keras_msd.recipes.resources import RESULT, STEP
     from keras_msd.recipes.steps import steps_of
 

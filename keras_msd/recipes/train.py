@@ -22,7 +22,7 @@ from keras_msd.data.scored import (
     read_inference,
     read_scored,
 )
-from keras_msd.distribute.devices import message_of_first
+from keras_msd.distribute import message_of_first
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.evaluate.parts import CHOOSE, WHOLE
 from keras_msd.evaluate.rows import score_row

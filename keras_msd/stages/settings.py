@@ -16,7 +16,7 @@ from keras_msd.choices import (
     Dims,
     Schedule,
 )
-from keras_msd.quantize.schemes import IntegerScheme
+from keras_msd.quantize import IntegerScheme
 
 if TYPE_CHECKING:
     import keras

@@ -10,9 +10,8 @@ import numpy as np
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, above, at_least, sentences
 from keras_msd.choices import Activation
-from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
-from keras_msd.models.network import WORD
+from keras_msd.models.network import WORD, EncoderConfig
 from keras_msd.progress import track
 
 Weights = dict[str, np.ndarray]

@@ -20,8 +20,7 @@ from keras_msd.arrays import by_length
 from keras_msd.checks import InputError, explained
 from keras_msd.io.files import GRAPH, read_bytes, read_toml
 from keras_msd.processes import begin
-from keras_msd.teachers.teacher import MODEL
-from keras_msd.teachers.vectors import checked
+from keras_msd.teachers.teacher import MODEL, checked
 from keras_msd.tokenizers.graph import tensorflow_text
 
 BATCH = 64  # sentences in one call

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.arrays import unit_rows
-from keras_msd.distribute.devices import device_settings
+from keras_msd.distribute import device_settings
 from keras_msd.io.files import atomic_path
 from keras_msd.progress import Progress
 from keras_msd.training.precision import NotFiniteError

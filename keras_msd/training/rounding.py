@@ -11,8 +11,7 @@ from keras import ops
 from keras_msd.checks import one_of
 from keras_msd.models.encoder_folder import bits_of
 from keras_msd.models.network import WORD, matrix
-from keras_msd.quantize.integers import kernel_integers, quantize_table
-from keras_msd.quantize.schemes import LARGEST, IntegerScheme
+from keras_msd.quantize import LARGEST, IntegerScheme, kernel_integers, quantize_table
 from keras_msd.training.chunks import OwnValues, random_states
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_msd.checks import InputError
 from keras_msd.data.batches import Batches, tensorflow_dataset
-from keras_msd.distribute.devices import device_settings
+from keras_msd.distribute import device_settings
 from keras_msd.training import chunks
 
 

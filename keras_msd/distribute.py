@@ -13,6 +13,8 @@ from keras_msd.checks import InputError, one_of
 from keras_msd.choices import Strategy
 from keras_msd.io.files import parse_json
 
+__all__ = ["Distribution", "distribution"]
+
 STRATEGIES = get_args(Strategy)
 # Environment variables that announce other processes to JAX: those of Keras and JAX
 # name them, those of SLURM and Open MPI count them.
@@ -172,7 +174,7 @@ def default_settings(backend: str, devices: Collection[str]) -> DeviceSettings:
         InputError: TensorFlow would train on a TPU.
 
     Example:
-        >>> from keras_msd.distribute.devices import default_settings
+        >>> from keras_msd.distribute import default_settings
         >>> default_settings("tensorflow", ["cpu"]).buckets
         >>> default_settings("jax", ["tpu"])[:4]
         (True, 6, False, 32)

@@ -1,12 +1,53 @@
-"""Tables and kernels of 8-bit or 4-bit integers and their scales."""
+"""Weights and embeddings in 8 bits or fewer: schemes, rounding, packing."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from keras_msd.checks import divides, one_of
-from keras_msd.quantize.schemes import INT4_GROUP, LARGEST
+from keras_msd.checks import InputError, divides, one_of
+
+# Of saved encoders and of training; an export also has "fp16".
+IntegerScheme = Literal["int8", "int4_table", "int4"]
+
+BITS = {"int8": 8, "int4": 4}
+LARGEST = {8: 127, 4: 7}  # sizes of the numbers, by their bits
+INT4_GROUP = 32  # numbers of 4 bits that share a scale, at most
+
+
+class Scheme(NamedTuple):
+    """A quantization scheme: "float32", "float16", "int8" or "int4" per kind of weight.
+
+    Attributes:
+        table: The embedding table, most of a small encoder's bytes.
+        blocks: Kernels of matrix products. Biases, norms, positions and scales are
+            small and stay in floating point (in a SavedModel float16, except scales).
+    """
+
+    table: str
+    blocks: str
+
+
+FULL = Scheme("float32", "float32")
+SCHEMES: dict[str | None, Scheme] = {
+    None: FULL,
+    "fp16": Scheme("float16", "float16"),
+    "int8": Scheme("int8", "int8"),
+    "int4_table": Scheme("int4", "int8"),
+    "int4": Scheme("int4", "int4"),
+}
+
+
+def kernel_bits(kind: str, inputs: int) -> int:
+    """Return the bits of a kernel's numbers where a kernel is stored by its outputs.
+
+    Args:
+        kind: "int8" or "int4".
+        inputs: Inputs of the kernel. XNNPACK, which runs LiteRT files, takes 4 bits
+            only for a multiple of 32.
+    """
+    return 8 if inputs % INT4_GROUP else BITS[kind]
+
 
 MIDDLE = 8  # added to a number of 4 bits, which has no sign then
 # With 4 bits these factors of the scale that holds the largest number are tried.
@@ -196,3 +237,75 @@ def litert_kernel(kernel: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray
         return numbers, scales
     pairs = numbers.reshape(-1, 2) & 15
     return pairs[:, 0] | pairs[:, 1] << 4, scales
+
+
+PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
+LEVELS = 255  # steps of an 8-bit integer
+HALF = 128  # subtracted so that codes fit into int8
+
+
+def quantize_embeddings(
+    embeddings: np.ndarray,
+    precision: str,
+    ranges: np.ndarray | None = None,
+    calibration_embeddings: np.ndarray | None = None,
+) -> np.ndarray:
+    """Store embeddings in fewer bytes, with the numbers of sentence-transformers.
+
+    Args:
+        embeddings: Real numbers `(n, dim)`.
+        precision: "int8" or "uint8": 255 equal steps between the lowest and the highest
+            value of each dimension. "binary" or "ubinary": one bit per dimension, 1 if
+            it is above 0, eight bits in a byte. "float32": unchanged.
+        ranges: For integers, the lowest and the highest value of each dimension, `(2,
+            dim)`. Values outside become the nearest step.
+        calibration_embeddings: `(m, dim)`, from which `ranges` are computed. Without
+            both, they are computed from `embeddings`; then only vectors of the same
+            call are comparable.
+
+    Returns:
+        int8 or uint8 `(n, dim)`, for bits `(n, ceil(dim / 8))`; or float32.
+
+    Raises:
+        InputError: `precision` is unknown, `ranges` has another shape, or ranges would
+            have to be computed from a single embedding.
+
+    Source: `quantize_embeddings` of sentence-transformers 6.2.
+
+    Example:
+        >>> vectors = np.array([[-1.0, 0.5], [1.0, -0.5], [0.0, 0.5]])
+        >>> msd.quantize_embeddings(vectors, "int8").tolist()
+        [[-128, 126], [126, -128], [-1, 126]]
+        >>> msd.quantize_embeddings(vectors, "ubinary").tolist()
+        [[64], [128], [64]]
+    """
+    one_of(PRECISIONS, precision=precision)
+    vectors = np.asarray(embeddings, np.float32)
+    if precision == "float32":
+        return vectors
+    if precision.endswith("binary"):
+        bits = np.packbits(vectors > 0, axis=-1)
+        return bits if precision == "ubinary" else (bits - HALF).astype(np.int8)
+    if ranges is None and len(vectors):
+        sample = vectors if calibration_embeddings is None else calibration_embeddings
+        if len(sample) < 2:
+            raise InputError(
+                "The range of each dimension needs two embeddings or more. Received: "
+                f"{len(sample)}. Give `quantize_embeddings` the argument "
+                "`calibration_embeddings`, or use precision='binary'."
+            )
+        ranges = np.stack([np.min(sample, axis=0), np.max(sample, axis=0)])
+    if ranges is None:
+        ranges = np.zeros((2, vectors.shape[1]))
+    if np.shape(ranges) != (2, vectors.shape[1]):
+        raise InputError(
+            f"`ranges` must have the shape (2, {vectors.shape[1]}). Received: "
+            f"{np.shape(ranges)}."
+        )
+    low, high = np.asarray(ranges, np.float32)
+    steps = (high - low) / LEVELS
+    steps = np.where(steps == 0, 1, steps).astype(np.float32)
+    codes = np.clip(np.floor((vectors - low) / steps), 0, LEVELS)
+    if precision == "uint8":
+        return codes.astype(np.uint8)
+    return (codes - HALF).astype(np.int8)

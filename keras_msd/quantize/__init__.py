@@ -1,1 +1,0 @@
-"""Weights and vectors in fewer bits: schemes, tables, packing, rounding."""

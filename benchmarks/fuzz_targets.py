@@ -37,7 +37,7 @@ def targets() -> dict[str, Read]:
     from keras_msd.models.encoder import load_saved
     from keras_msd.recipes import load_recipe
     from keras_msd.teachers.saved_model import check_operations
-    from keras_msd.teachers.vectors import VectorFile
+    from keras_msd.teachers.teacher import VectorFile
     from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 
     _few_networks()

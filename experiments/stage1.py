@@ -23,10 +23,10 @@ from typing import Any, get_args
 import numpy as np
 
 from keras_msd import load_encoder, trim_vocabulary
+from keras_msd.choices import IntegerScheme
 from keras_msd.data import TextTable
 from keras_msd.evaluate import score_set
 from keras_msd.io.files import read_json, write_json
-from keras_msd.quantize import IntegerScheme
 from keras_msd.starts.svd import mean_rows, word_rows
 from keras_msd.training.rounding import Rounding
 

@@ -1,14 +1,15 @@
 """Names that arguments and settings choose from, and defaults that several share.
 
 Recipes are read without Keras, so the names do not stand in the modules that act on
-them, most of which import it. Named beside their values: `quantize.schemes`,
-`evaluate.parts`.
+them, most of which import it. Named beside their values: `evaluate.parts`.
 """
 
 from typing import Literal
 
 Pooling = Literal["mean", "cls", "max"]  # of token vectors
 Activation = Literal["gelu_erf", "gelu_tanh", "relu"]  # in a feed-forward layer
+# How saved encoders and training store weights; an export also has "fp16".
+IntegerScheme = Literal["int8", "int4_table", "int4"]
 Target = Literal["soft", "bool", "ce_soft", "ce_hard", "softmax"]  # of similarities
 Dims = Literal["mean", "sum"]  # of squared errors over dimensions
 Feature = Literal["fd", "distillation_first", "synchronized"]  # of `TeachThinDeep`

@@ -23,6 +23,7 @@ from keras_msd.export.card import CARD, check_parts
 from keras_msd.io.remote import HUB_NAME, PATTERNS, fetch
 from keras_msd.teachers.teacher import (
     TEACHERS,
+    JointTeacher,
     Teacher,
     VectorFile,
     default_folder,
@@ -96,10 +97,13 @@ def load_encoder(
         one_of(POOLINGS, pooling=pooling)
     if similarity_fn_name is not None:
         one_of(get_args(Similarity), similarity_fn_name=similarity_fn_name)
-    given: dict[str, Any] = {"pooling": pooling, "prompts": prompts}
-    given |= {"default_prompt_name": default_prompt_name}
-    given |= {"similarity_fn_name": similarity_fn_name}
-    given = {key: value for key, value in given.items() if value is not None}
+    options: dict[str, Any] = {
+        "pooling": pooling,
+        "prompts": prompts,
+        "default_prompt_name": default_prompt_name,
+        "similarity_fn_name": similarity_fn_name,
+    }
+    given = {key: value for key, value in options.items() if value is not None}
     if prompts is not None:
         given["default_prompt_name"] = default_prompt_name
     if is_packaged(source, [E5]):
@@ -333,8 +337,6 @@ def _open(
         named = TEACHERS.get(str(place))
         return VectorFile(place) if named is None else named(dim)
     if isinstance(source, list | tuple):
-        from keras_msd.teachers.teacher import JointTeacher
-
         return JointTeacher([load_teacher(one) for one in source])
     is_encoder = hasattr(source, "encode") and hasattr(source, "dim")
     is_other = hasattr(source, "get_sentence_embedding_dimension")

@@ -1,14 +1,11 @@
 """Weights and embeddings in 8 bits or fewer: schemes, rounding, packing."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_msd.checks import InputError, divides, one_of
-
-# Of saved encoders and of training; an export also has "fp16".
-IntegerScheme = Literal["int8", "int4_table", "int4"]
 
 BITS = {"int8": 8, "int4": 4}
 LARGEST = {8: 127, 4: 7}  # sizes of the numbers, by their bits

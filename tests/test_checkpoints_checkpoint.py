@@ -8,15 +8,11 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from keras_msd.checkpoints.checkpoint import load_checkpoint
-from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
 from keras_msd.load import load_encoder, load_teacher
-from keras_msd.models.encoder import Encoder
-from keras_msd.models.network import EncoderConfig, build_model
 from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.resources import Run
 
@@ -48,13 +44,6 @@ def states(model):
     return keras.Model(model.input, outputs)
 
 
-def traced(model):
-    """Return a network as one graph, which `no_graphs` leaves as it is."""
-    signature = [dict.fromkeys(model.input, tf.TensorSpec([None, None], tf.int32))]
-    graph = tf.function(model, signature, autograph=False).get_concrete_function()
-    return lambda inputs: graph(keras.tree.map_structure(tf.constant, inputs))
-
-
 def distance(network, expected):
     """Return the largest error of token vectors (not of padding) and of their means."""
     mask = expected["padding_mask"]
@@ -63,8 +52,13 @@ def distance(network, expected):
     return max(np.abs(wrong).max(), np.abs(pooled - expected["pooled"]).max())
 
 
-@pytest.mark.parametrize("column", range(4))
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "column"),
+    [
+        *(("bert", column) for column in range(4)),
+        *((family, column) for family in FAMILIES[1:] for column in (0, 3)),
+    ],
+)
 def test_ids_and_vectors_are_those_of_transformers(family, column, tmp_path):
     folder, expected = variant(tmp_path, family, column)
     encoder = load_checkpoint(folder)
@@ -75,38 +69,6 @@ def test_ids_and_vectors_are_those_of_transformers(family, column, tmp_path):
     ]
     assert len({len(row) for row in ids}) > 3  # so that padding is tested
     assert distance(states(encoder.model), expected) < TOLERANCE
-
-    other = "gelu_erf" if column > 1 else "gelu_tanh"
-    changed = [{"activation": other}]
-    if family != "distilbert":
-        changed.append({"layer_norm_epsilon": 1e-12 if column % 2 else 1e-5})
-    for change in changed:
-        model = build_model(encoder.config.model_copy(update=change))
-        twin = Encoder(model, encoder.tokenizer, encoder.config)
-        twin.set_weights(encoder.weights())
-        assert distance(states(model), expected) > TOLERANCE, change
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_no_tensor_is_ignored(family, tmp_path):
-    column = {"distilbert": 3, "xlm-roberta": 1, "roberta": 2}.get(family, 0)
-    folder, expected = variant(tmp_path, family, column)
-    encoder = load_checkpoint(folder)
-    network = traced(states(encoder.model))
-    path = folder / "model.safetensors"
-    tensors, arrays = load_file(path), read_checkpoint(folder)[1]
-    body = [key for key in tensors if "embeddings." in key or ".layer." in key]
-    assert len(body) == (36 if family == "distilbert" else 37)
-    for key in body:
-        save_file(tensors | {key: np.zeros_like(tensors[key])}, path)
-        changed = read_checkpoint(folder)[1]
-        paths = [name for name in arrays if (changed[name] != arrays[name]).any()]
-        assert len(paths) == 1, key
-        encoder.set_weights(changed)
-        # A key bias adds the same number to every score of a query, which the softmax
-        # takes away: it can be seen in the weights alone.
-        if not paths[0].endswith("/key/bias"):
-            assert distance(network, expected) > 1000 * TOLERANCE, key
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -188,7 +150,7 @@ def pooled(expected, pooling):
     return np.array(rows)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_a_pooling_can_be_chosen(pooling, tmp_path, caplog):
     folder, expected = variant(tmp_path, "bert", 1)
     encoder = load_encoder(folder, pooling=pooling)
@@ -248,22 +210,17 @@ def test_the_pooling_of_a_recipes_teacher(tmp_path):
         load_recipe("xkd_lab", "smoke", {"teacher.pooling": "lasttoken"})
 
 
-def with_module(kind, path="", package=PACKAGE):
-    return lambda modules: [*modules, {"path": path, "type": f"{package}.{kind}"}]
+def with_module(kind, path=""):
+    return lambda modules: [*modules, {"path": path, "type": f"{PACKAGE}.{kind}"}]
 
 
 @pytest.mark.parametrize(
     ("place", "change", "words"),
     [
-        ("modules", with_module("WordEmbeddings"), "sentence_transformers.models.Word"),
-        ("modules", with_module("Dense", package="evil.models"), "evil.models.Dense"),
         ("modules", with_module("Pooling"), "Transformer, Pooling, Pooling"),
         ("modules", lambda modules: modules[::-1], "Received: Pooling, Transformer"),
-        ("modules", lambda modules: modules[:1], "Received: Transformer"),
         ("modules", lambda modules: [], "Received: nothing"),
         ("modules", lambda modules: {"a": 1}, "list of modules"),
-        ("modules", with_module("Normalize", "../../etc"), r"'\.\./\.\./etc'"),
-        ("modules", with_module("Normalize", "/etc"), "'/etc'"),
         ("modules", with_module("Dense", "2_Dense"), "2_Dense/config.json` does not"),
         ("pooling", lambda old: old | {"pooling_mode_max_tokens": True}, "cls.*max"),
         ("pooling", lambda old: {"pooling_mode": "lasttoken"}, "lasttoken"),
@@ -330,10 +287,3 @@ def test_lower_casing_that_the_tokenizer_does_not_do_is_refused(tmp_path, unknow
     write(folder, "sentence_distilbert_config.json", {"do_lower_case": True})
     with pytest.raises(InputError, match="do_lower_case"):
         load_checkpoint(folder)
-
-
-def test_positions_hold_the_longest_sentence():
-    fields = dict(vocabulary_size=9, hidden_dim=4, num_layers=1, num_heads=1, pad_id=0)
-    fields |= {"intermediate_dim": 4, "max_length": 8, "max_positions": 7}
-    with pytest.raises(InputError, match="max_positions=7, max_length=8"):
-        EncoderConfig.from_dict(fields)

@@ -53,12 +53,6 @@ def folder(tmp_path):
     return tmp_path / "model"
 
 
-def test_a_plain_folder_of_model2vec_needs_no_modules(folder):
-    known = load_encoder(folder).fingerprint
-    (folder / "modules.json").unlink()
-    assert load_encoder(folder).fingerprint == known
-
-
 @pytest.mark.parametrize(
     ("change", "match"),
     [

@@ -40,12 +40,6 @@ def test_normalize_makes_unit_vectors(tokenizer):
     np.testing.assert_allclose(encoder.encode(TEXTS, normalize=True), unit, atol=1e-6)
 
 
-@pytest.mark.parametrize("texts", [b"bytes", ["a", None], [b"bytes"]])
-def test_texts_must_be_strings(encoder, texts):
-    with pytest.raises(InputError, match="`texts` must"):
-        encoder.encode(texts)
-
-
 @pytest.mark.parametrize("size", [0, -1, float("nan")])
 def test_batches_hold_a_sentence(encoder, size):
     with pytest.raises(InputError, match="`batch_size` must be (at least 1|a whole)"):
@@ -109,13 +103,6 @@ def test_a_damaged_folder_says_what_is_wrong(encoder, tmp_path, name, how, words
     _damage(tmp_path / "e", name, how)
     with pytest.raises(InputError, match=words):
         load_encoder(tmp_path / "e")
-
-
-def test_an_unknown_folder_is_named(tmp_path):
-    with pytest.raises(InputError, match="holds no encoder"):
-        load_encoder(tmp_path)
-    with pytest.raises(InputError, match="does not exist"):
-        load_encoder(tmp_path / "nothing")
 
 
 def test_an_unknown_field_is_named(tokenizer):

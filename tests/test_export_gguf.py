@@ -5,7 +5,7 @@ import runpy
 
 import numpy as np
 import pytest
-from onnx_encoder import TEXTS, random_encoder
+from random_encoder import TEXTS, random_encoder
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd import load_encoder

@@ -6,19 +6,18 @@ import shutil
 import numpy as np
 import pytest
 from numpy_bert import backend, read, sentence_vector, token_vectors
-from onnx_encoder import KINDS, TEXTS, cosines, random_encoder, run_alone
+from random_encoder import KINDS, TEXTS, cosines, random_encoder
 from tokenizer_files import write_wordpiece
 from tokenizer_texts import CORPUS, SENTENCES, has_combining, made_texts
 from tokenizers import Tokenizer
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.export import ExportError, export, load_artefact, loaders_folder
+from keras_msd.export import ExportError, export, load_artefact
 from keras_msd.export import huggingface as exporter
 from keras_msd.export.huggingface import check_ids, header, write_tokenizer
 from keras_msd.export.proof import UNNAMED_SET, proof_sentences
 from keras_msd.models.encoder import Encoder
-from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers import loading, train_unigram
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
@@ -30,23 +29,24 @@ GIVEN = {
     "sts": [(2, "a", "b"), (1, "a", "c"), (0, "b", "c")],
     "max_sts_loss": 200,
 }
+GIVEN |= {"languages": ["en", "de"], "license": "Apache-2.0", "sts_name": "stsb dev"}
+GIVEN |= {"base_model": "org/teacher", "datasets": ["org/pairs"]}
 BERTS = {
-    "student": {},
-    "two layers, cls": {
-        "num_layers": 2,
+    "student": {"pooling": "max", "projection_dim": 8, "projection_bias": False},
+    "checkpoint": KINDS["checkpoint"]
+    | {
         "activation": "gelu_tanh",
         "pooling": "cls",
-        "projection_dim": 8,
+        "projection_bias": True,
         "projection_activation": "tanh",
         "normalize": False,
     },
-    "checkpoint": KINDS["checkpoint"],
 }
-FOLDED = ["Größe GRÖẞE", "ΟΔΟΣ ὁδός", "İSTANBUL Isparta ılık"]
 OTHERS = {
     "pre-norm": "layers that normalise first",
     "closed form": "no layers",
 }
+FOLDED = ["Größe GRÖẞE", "ΟΔΟΣ ὁδός", "İSTANBUL Isparta ılık"]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def folder_of(tokenizer, tmp_path_factory):
 
     def make(kind, *leave_out):
         if (kind, leave_out) not in made:
-            encoder = random_encoder(tokenizer, **(BERTS | KINDS)[kind])
+            encoder = random_encoder(tokenizer, **(KINDS | BERTS)[kind])
             path = tmp_path_factory.mktemp("made") / "folder"
             export(encoder, path, "huggingface", leave_out=leave_out, **GIVEN)
             made[kind, leave_out] = encoder, path
@@ -125,9 +125,8 @@ def test_what_is_no_bert_says_what_is_in_the_way(kind, tokenizer, tmp_path):
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("kind", [*OTHERS, "student"])
-def test_without_weights_each_token_has_the_sentences_vector(kind, folder_of):
-    encoder, folder = folder_of(kind, "weights")
+def test_without_weights_each_token_has_the_sentences_vector(folder_of):
+    encoder, folder = folder_of("pre-norm", "weights")
     assert not (folder / "model.safetensors").exists()
     expected = encoder.encode(PLAIN)
     for name, least in (("model.onnx", 0.999999), ("model_quantized.onnx", 0.98)):
@@ -138,13 +137,6 @@ def test_without_weights_each_token_has_the_sentences_vector(kind, folder_of):
     assert 'backend="onnx"' in (folder / "README.md").read_text()
     loaded = load_encoder(folder).encode(TEXTS)
     np.testing.assert_allclose(loaded, encoder.encode(TEXTS), atol=1e-5)
-
-
-def test_what_can_be_left_out(tokenizer, tmp_path):
-    encoder, path = tiny_encoder(tokenizer), tmp_path / "a"
-    for wrong, message in ((["onnx"], "one of 'weights', 'int8'"), ("int8", "a list")):
-        with pytest.raises(InputError, match=message):
-            export(encoder, path, "huggingface", leave_out=wrong)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
@@ -180,7 +172,7 @@ def test_a_card_of_others_is_none(folder_of, tmp_path):
 
 
 def test_a_part_that_differs_is_not_kept(tokenizer, tmp_path, monkeypatch):
-    encoder = random_encoder(tokenizer)
+    encoder = random_encoder(tokenizer, repeats=1)
     wrong = exporter.write_tensors
 
     def swapped(encoder, path):
@@ -234,8 +226,9 @@ def test_a_text_that_spells_a_special_token_proves_nothing(
         raise InputError("SentencePiece would give other ids")
 
     monkeypatch.setattr(loading, "rebuild", refuse)
-    encoder, folder = random_encoder(tokenizer), tmp_path / "a"
+    encoder, folder = random_encoder(tokenizer, repeats=1), tmp_path / "a"
     export(encoder, folder, "huggingface", leave_out=["int8"], **GIVEN)
+    assert [path.name for path in (folder / "onnx").iterdir()] == ["model.onnx"]
     again = read_checkpoint_tokenizer(folder)
     spelled = [text for text in TEXTS if "</s>" in text]
     assert again.encode(spelled) != tokenizer.encode(spelled)
@@ -259,15 +252,9 @@ def test_capitals_are_small_where_a_table_is_nfkc_alone(tmp_path):
     assert found == tokenizer.encode(texts)
 
 
-def test_header_of_the_readme_and_no_int8(tokenizer, tmp_path):
+def test_header_of_the_readme(folder_of):
     yaml = pytest.importorskip("yaml")
-    folder = export(
-        random_encoder(tokenizer), tmp_path / "a", "huggingface", leave_out=["int8"],
-        languages=["en", "de"], license="Apache-2.0", sts_name="stsb dev",
-        base_model="org/teacher", datasets=["org/pairs"], **GIVEN,
-    )  # fmt: skip
-    assert [path.name for path in (folder / "onnx").iterdir()] == ["model.onnx"]
-    assert (folder / "model.safetensors").is_file()
+    _, folder = folder_of("student")
     _, head, text = (folder / "README.md").read_text().split("---\n", 2)
     fields = yaml.safe_load(head)
     assert fields["language"] == ["de", "en"] and fields["license"] == "apache-2.0"
@@ -286,19 +273,3 @@ def test_header_of_the_readme_and_no_int8(tokenizer, tmp_path):
     fields = yaml.safe_load(head)
     assert (fields["license"], fields["license_name"]) == ("other", "ask: me")
     assert not {"model-index", "base_model", "datasets"} & set(fields)
-
-
-def test_the_script_needs_no_keras(folder_of, tmp_path):
-    _, folder = folder_of("student")
-    script = loaders_folder() / "load_huggingface.py"
-    lines = tmp_path / "lines.txt"
-    lines.write_text("A dog runs.\nDie Katze schläft.\n", encoding="utf-8")
-    for more in ((), ("--model", "model_quantized.onnx")):
-        done = run_alone(
-            script, folder, "--query", "Die Katze schläft.", "--sentences", lines,
-            *more, blocked=["keras", "keras_msd", "tensorflow", "transformers"],
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[0] == "1.0000\tDie Katze schläft."
-    done = run_alone(script, folder, "--query", "a", "--sentences", "none", blocked=[])
-    assert done.returncode == 2 and "none does not exist" in done.stderr

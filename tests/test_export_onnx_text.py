@@ -2,15 +2,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from onnx_encoder import TEXTS, random_encoder, run_alone
+from random_encoder import TEXTS, random_encoder
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.export import export, load_artefact, loaders_folder, proof, read_card
+from keras_msd.export import export, load_artefact, proof, read_card
 from keras_msd.export import onnx_files as exporter
-from keras_msd.export.onnx import write_ids, write_text
 from keras_msd.export.onnx_files import LIBRARY, load_extensions, load_ids, load_text
-from keras_msd.quantize import SCHEMES
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 onnx = pytest.importorskip("onnx")
@@ -20,7 +18,9 @@ from keras_msd.export.onnx import (  # noqa: E402
     INT32,
     STRING,
     Graph,
-    token_ids,  # noqa: E402
+    token_ids,
+    write_ids,
+    write_text,
 )
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -109,11 +109,10 @@ def test_strings_become_the_encoders_vectors(encoder, artefact):
         load_text(artefact)("one text")
 
 
-@pytest.mark.parametrize("quantize", list(SCHEMES)[1:])
-def test_quantised_as_with_token_ids(quantize, encoder, tmp_path):
+def test_quantised_as_with_token_ids(encoder, tmp_path):
     vectors = []
     for write, load in ((write_ids, load_ids), (write_text, load_text)):
-        write(encoder, tmp_path / load.__name__, quantize)
+        write(encoder, tmp_path / load.__name__, "int8")
         vectors.append(load(tmp_path / load.__name__)(TEXTS))
     np.testing.assert_allclose(*vectors, atol=1e-6)
 
@@ -161,22 +160,3 @@ def test_the_library_is_never_loaded_where_it_would_crash(monkeypatch):
     monkeypatch.setattr(exporter, "sys", fake)
     with pytest.raises(InputError, match="was imported after tensorflow"):
         load_extensions.__wrapped__()
-
-
-def test_the_script_needs_the_runtime_alone(encoder, artefact, tmp_path):
-    lines = ["The cat sleeps on the chair.", "A dog runs.", "The house is very old."]
-    (tmp_path / "lines.txt").write_text("\n".join(lines), encoding="utf-8")
-    script = loaders_folder() / "load_onnx_text.py"
-    asked = ("--query", TEXTS[0], "--sentences", tmp_path / "lines.txt", "--top", 2)
-    blocked = ("keras", "keras_msd", "tensorflow", "onnx", "portable_tokenizer")
-    done = run_alone(script, artefact / "model.onnx", *asked, blocked=blocked)
-    assert done.returncode == 0, done.stderr
-    vectors = encoder.encode([*lines, TEXTS[0]], normalize=True)
-    cosine = vectors[:3] @ vectors[3]
-    expected = [f"{cosine[row]:.4f}\t{lines[row]}" for row in np.argsort(-cosine)[:2]]
-    assert done.stdout.splitlines() == expected
-    write_ids(encoder, tmp_path / "ids")
-    (tmp_path / "empty.onnx").write_bytes(b"")
-    for wrong, message in (("ids", "takes token ids"), ("empty.onnx", "load")):
-        done = run_alone(script, tmp_path / wrong, *asked, blocked=blocked)
-        assert done.returncode == 2 and message in done.stderr

@@ -61,22 +61,6 @@ def test_rows_are_cut_and_framed(kind, request):
             portable.encode(texts)
 
 
-def test_a_description_says_what_was_fixed(unigram, uncased):
-    common = {"version", "kind", "max_length", "pieces"}
-    common |= {"pad_id", "start_id", "end_id", "unknown_id"}
-    fields = json.loads(describe(unigram, 64))
-    flags = {"add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces"}
-    assert set(fields) == common | flags | {"scores", "character_map"}
-    assert fields["pieces"] == unigram.pieces()
-    assert fields["scores"][:4] == [None] * 4 and None not in fields["scores"][4:]
-    assert describe(unigram, 64) == describe(unigram, 64) != describe(unigram, 65)
-    fields = json.loads(describe(uncased, 64))
-    own = {"character_rules", "max_characters_per_word", "prefix"}
-    assert set(fields) == common | own
-    assert (fields["version"], fields["kind"]) == (1, "wordpiece")
-    assert (fields["max_characters_per_word"], fields["prefix"]) == (100, "##")
-
-
 @pytest.mark.parametrize("kind", ["unigram", "uncased"])
 def test_a_damaged_description_is_refused(kind, request):
     description = describe(request.getfixturevalue(kind), 64)

@@ -9,20 +9,15 @@ import pytest
 from scipy.stats import spearmanr
 
 from keras_msd.checks import InputError
-from keras_msd.data import example_similarity
 from keras_msd.export import FORMATS, ExportError, export, loaders_folder, read_card
 from keras_msd.export.proof import (
-    SENTENCES,
     THRESHOLDS,
-    graded_rows,
     limits_of,
     neighbours_kept,
     parity,
-    proof_sentences,
     prove,
     row_cosines,
 )
-from keras_msd.quantize import SCHEMES
 from keras_msd.testing import tiny_encoder
 
 TEXTS = [
@@ -44,7 +39,7 @@ ROWS = [
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
     keras.utils.set_random_seed(7)
-    return tiny_encoder(tokenizer)
+    return tiny_encoder(tokenizer, num_layers=0)
 
 
 @pytest.fixture(autouse=True)
@@ -94,28 +89,6 @@ def test_parity_against_numpy():
     theirs[2, 1] = np.inf
     with pytest.raises(ExportError, match="NaN or infinity for ''"):
         parity(TEXTS, ours, theirs)
-
-
-def test_built_in_sentences():
-    texts = proof_sentences()
-    assert 180 <= len(texts) == len(set(texts)) <= 240
-    assert set(SENTENCES) <= set(texts) and len(set(SENTENCES)) == len(SENTENCES)
-    rows = graded_rows()
-    assert len(rows) == 36 * (8 + 7) and len({gold for gold, _, _ in rows}) > 10
-    graded = example_similarity(["de"], count=36)
-    both = zip(graded["en"], graded["de"], strict=True)
-    across = {(grade, first, second) for (grade, first, _), (*_, second) in both}
-    assert {*graded["en"], *graded["de"], *across} <= set(rows)
-
-
-def test_every_scheme_has_thresholds_and_more_bits_stricter_ones():
-    assert set(SCHEMES) <= set(THRESHOLDS)
-    limits = list(THRESHOLDS.values())
-    assert limits == sorted(limits, key=lambda one: -one.min_cosine)
-    assert limits == sorted(limits, key=lambda one: -one.min_neighbours)
-    assert limits == sorted(limits, key=lambda one: one.max_sts_loss)
-    assert THRESHOLDS["int8"].max_sts_loss == 0.3
-    assert THRESHOLDS["int4_table"].max_sts_loss == 0.5
 
 
 def test_the_document_has_these_thresholds():
@@ -245,16 +218,10 @@ def test_requests_that_cannot_be_met(encoder, tmp_path):
     path = tmp_path / "a"
     for given, message in (
         ({"format": "frozen_pb"}, "`format` must be one of 'saved_model'"),
-        (
-            {"quantize": "int4"},
-            r"`plain`: `quantize` must be one of None, 'fp16', 'int8",
-        ),
         ({"quantize": "int9"}, "Did you mean `int8`"),
         ({"sentences": []}, "`sentences` must hold at least one"),
         ({"sentences": "one"}, "must be a list of sentences"),
-        ({"sentences": [b"one"]}, "must hold strings"),
         ({"min_cosine": -1.5}, "`min_cosine` must be at least -1. Received: .*-1.5"),
-        ({"min_cosine": float("nan")}, "Received: min_cosine=nan"),
         ({"min_cosine": 1.5}, "agree with the encoder to cosine 1.5. Received: 1.0"),
         ({"max_sts_loss": -1}, "`max_sts_loss` must be at least 0"),
         ({"sts": [(1.0, "a", "b")]}, "gold scores must be finite and have two"),

@@ -1,12 +1,10 @@
 import shutil
-import subprocess
-import sys
-import textwrap
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from random_encoder import random_encoder
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from keras_msd.checks import InputError
@@ -14,7 +12,6 @@ from keras_msd.export import FORMATS, saved_model
 from keras_msd.export.saved_model import message_bytes
 from keras_msd.layers import Pooling
 from keras_msd.models import Encoder
-from keras_msd.testing import tiny_encoder
 
 IDS = "token_ids", "padding_mask"
 TEXTS = [
@@ -28,14 +25,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
-    keras.utils.set_random_seed(3)
-    made = tiny_encoder(tokenizer, bottleneck_dim=4, repeats=3, num_layers=1)
-    # Initial values are so small that vectors of all sentences would be alike.
-    random = np.random.default_rng(0)
-    for weight in made.model.weights:
-        gain = weight.path.endswith("gamma")
-        weight.assign(gain + random.normal(0, 0.1 if gain else 0.3, weight.shape))
-    return made
+    return random_encoder(tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -67,36 +57,6 @@ def test_the_artefact_gives_the_encoders_vectors(encoder, artefact):
     assert np.linalg.norm(expected[0] - expected[4]) > 0.01  # they could differ
 
 
-def in_a_process(script, *words):
-    """Run Python code that finds `words` in `sys.argv[1:]`; return what it prints."""
-    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, words)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-FULL = """
-import resource, sys
-import keras_msd as msd
-
-encoder, rows = msd.testing.tiny_encoder(num_layers=1), [(1, "a", "b"), (0, "a", "c")]
-for limit in map(int, sys.argv[2:]):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-    try:
-        msd.export.export(encoder, sys.argv[1], sentences=["A cat."], sts=rows)
-    except msd.InputError as error:
-        print(error)
-"""
-
-
-@pytest.mark.slow
-def test_a_full_disk_names_the_folder_and_the_repair(tmp_path):
-    """Whatever TensorFlow raises where a file may get no larger."""
-    lines = in_a_process(FULL, tmp_path / "artefact", 1000, 30_000).splitlines()
-    for said, file in zip(lines, ["/variables/", "/saved_model.pb"], strict=True):
-        assert said.startswith(f"`{tmp_path / 'artefact'}` could not be written")
-        assert file in said and "Free space on its disk" in said
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_ids_are_a_second_way_in(encoder, artefact):
     run = tf.saved_model.load(str(artefact / "1")).signatures["token_ids"]
     for texts, width in (
@@ -108,15 +68,6 @@ def test_ids_are_a_second_way_in(encoder, artefact):
         found = run(**ids_of(encoder, texts, width))
         assert list(found) == ["embedding"]
         np.testing.assert_allclose(found["embedding"], encoder.encode(texts), atol=1e-6)
-
-
-@pytest.mark.parametrize("fields", [{"num_layers": 0}, {"projection_dim": 6}])
-def test_other_networks(tokenizer, tmp_path, fields):
-    encoder = tiny_encoder(tokenizer, **fields)
-    saved_model.write(encoder, tmp_path / "art")
-    np.testing.assert_allclose(
-        saved_model.load(tmp_path / "art")(TEXTS), encoder.encode(TEXTS), atol=1e-6
-    )
 
 
 def test_written_again_it_has_the_same_bytes(encoder, facts, tmp_path):
@@ -162,15 +113,6 @@ def test_how_to_load(encoder, facts):
     )
 
 
-def test_a_server_finds_versions_and_signatures(facts):
-    assert [one.name for one in facts["path"].iterdir()] == ["1"]
-    loaded = tf.saved_model.load(str(facts["path"] / "1"))
-    assert set(loaded.signatures) == {"serving_default", "token_ids"}
-    for name, inputs in {"serving_default": ["text"], "token_ids": IDS}.items():
-        _, taken = loaded.signatures[name].structured_input_signature
-        assert set(taken) == set(inputs)
-
-
 def damaged(artefact, path, name, change):
     """Return a copy of an artefact with other bytes in one file."""
     for source in artefact.rglob("*"):
@@ -183,19 +125,13 @@ def damaged(artefact, path, name, change):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["saved_model.pb", "variables.index", "variables.data-00000-of-00001"],
-)
-@pytest.mark.parametrize(
-    "change",
+    ("name", "change"),
     [
-        lambda data: b"",
-        lambda data: data[: len(data) // 2],
-        lambda data: data[:-1],
-        lambda data: data[:40] + bytes(200) + data[240:],
-        lambda data: b"not what it was" * 9,
+        ("saved_model.pb", lambda data: b""),
+        ("saved_model.pb", lambda data: b"not what it was" * 9),
+        ("variables.index", lambda data: data[: len(data) // 2]),
+        ("variables.data-00000-of-00001", lambda data: data[:-1]),
     ],
-    ids=["empty", "half", "less one", "zeros", "foreign"],
 )
 def test_damaged_files_are_an_error(artefact, tmp_path, name, change):
     path = damaged(artefact, tmp_path / "art", name, change)
@@ -221,7 +157,7 @@ def test_foreign_folders_are_an_error(tmp_path):
             saved_model.load(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["m[ab]c", "a*", "b?", "back\\slash"])
+@pytest.mark.parametrize("name", ["m[ab]c", "a*"])
 def test_names_that_tensorflow_takes_for_patterns(encoder, artefact, tmp_path, name):
     with pytest.raises(InputError, match="which it takes for a pattern"):
         encoder.export(tmp_path / name)

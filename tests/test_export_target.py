@@ -19,7 +19,7 @@ ROWS = [(1.0, "one", "two"), (0.0, "cat", "dog")]
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
     keras.utils.set_random_seed(7)
-    return tiny_encoder(tokenizer)
+    return tiny_encoder(tokenizer, num_layers=0)
 
 
 @pytest.fixture

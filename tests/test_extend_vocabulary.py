@@ -50,11 +50,6 @@ def test_text_is_prepared_as_before(more):
     assert small == large == [more.pieces().index("▁nebelbank")]
 
 
-def test_a_letter_that_was_unknown_has_a_piece(known, more):
-    assert known.unknown_id in known.encode_plain(["åska"])[0]
-    assert more.unknown_id not in more.encode_plain(["åska"])[0]
-
-
 def test_pieces_are_split_as_they_stand_inside_a_text(known):
     pieces = known.pieces()
     words = ["▁the", "the", "nebel", "▁nebel"]
@@ -74,14 +69,6 @@ def test_a_vector_stays_where_new_pieces_take_the_place_of_old_ones(encoder, mor
     np.testing.assert_allclose(extended.encode(texts), encoder.encode(texts), atol=1e-5)
     old, new = (it.weights()["embedding/word"] for it in (encoder, extended))
     np.testing.assert_array_equal(new[: len(old)], old)
-
-
-def test_nothing_more_is_the_same_encoder(encoder, known):
-    same = extend_vocabulary(encoder, extend_unigram(known, known))
-    assert same.config == encoder.config
-    np.testing.assert_array_equal(
-        same.weights()["embedding/word"], encoder.weights()["embedding/word"]
-    )
 
 
 def test_what_cannot_be_extended(encoder, known, tmp_path):

@@ -101,29 +101,11 @@ class Letters(msd.tokenizers.Tokenizer):
         return cls(definition.decode())
 
 
-def write_rows(encoder, path, quantize=None):
-    """Keep one vector per word: an artefact for sentences of known words."""
-    encoder.save(path / "whole")
-    (path / "vectors.bin").write_bytes(b"vectors")
-    return {}
-
-
-def load_rows(path, threads=None):
-    return msd.load_encoder(path / "whole").encode
-
-
 SET = msd.evaluate.EvaluationSet(
     name="vector_length",
     splits=("all",),
     score=score_length,
     find=lambda folder, languages, split: {},
-)
-FORMAT = msd.export.Format(
-    name="rows",
-    write=write_rows,
-    load=load_rows,
-    model_file="vectors.bin",
-    how_to_load="vectors = ...\n",
 )
 
 EXTENDED = (
@@ -150,12 +132,11 @@ def extended():
     msd.data.READERS["arrows"] = reader
     msd.evaluate.SETS[SET.name] = SET
     msd.losses.LOSSES["mean_cosine"] = MeanCosine
-    msd.export.FORMATS["rows"] = FORMAT
     STAGES["pull"] = StageRecord(Pull, PullSettings, OF_SOURCE, extra_step=mean_vector)
     yield
     del msd.data.READERS["arrows"], msd.evaluate.SETS[SET.name]
     del STAGES["pull"]
-    del msd.losses.LOSSES["mean_cosine"], msd.export.FORMATS["rows"]
+    del msd.losses.LOSSES["mean_cosine"]
 
 
 @pytest.fixture(scope="module")
@@ -224,24 +205,6 @@ def test_a_reader_has_a_suffix(place):
     assert len(pairs) == 60
     with pytest.raises(InputError, match=r"\.arrows"):
         msd.data.read_pairs(place / "small.toml")
-
-
-def test_a_set_is_scored_by_name(tmp_path):
-    encoder = msd.testing.tiny_encoder()
-    scores = msd.evaluate.score_set(encoder, "vector_length", tmp_path)
-    assert scores["length"] == pytest.approx(1.0)
-    with pytest.raises(InputError, match="has the splits all"):
-        msd.evaluate.score_set(encoder, "vector_length", tmp_path, split="dev")
-
-
-def test_a_format_is_written_and_loaded(tmp_path):
-    encoder = msd.testing.tiny_encoder()
-    encoder.export(tmp_path / "artefact", format="rows")
-    encode = msd.export.load_artefact(tmp_path / "artefact")
-    texts = ["A dog runs.", "Ein Hund."]
-    np.testing.assert_allclose(encode.encode(texts), encoder.encode(texts), atol=1e-6)
-    card = msd.export.read_card(tmp_path / "artefact")
-    assert card["format"] == "rows"
 
 
 def test_a_tokenizer_kind_is_saved_and_loaded(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ runs, is opened or is written.
 
 import json
 import pickle
+import shutil
 import struct
 import tracemalloc
 from pathlib import Path
@@ -51,10 +52,17 @@ LAYERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def encoder_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved") / "e"
+    msd.testing.tiny_encoder(num_layers=1).save(folder)
+    return folder
+
+
 @pytest.fixture
-def saved(tmp_path, monkeypatch):
+def saved(encoder_folder, tmp_path, monkeypatch):
     """An encoder's folder; Keras may make nothing of a file."""
-    msd.testing.tiny_encoder(num_layers=1).save(tmp_path / "e")
+    shutil.copytree(encoder_folder, tmp_path / "e")
 
     def make(*_, **__):
         raise AssertionError("Keras was given what a file says")
@@ -66,8 +74,10 @@ def saved(tmp_path, monkeypatch):
     return tmp_path / "e"
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("place", ["config", "field", "value", "beside"])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    list(zip(LAYERS, ["config", "field", "value", "beside"] * 2, strict=True)),
+)
 def test_no_layer_is_made_that_a_file_names(name, place, saved):
     record = json.loads((saved / "encoder.json").read_text())
     fields = record["config"]
@@ -123,7 +133,7 @@ class Runs:
         return Path.touch, (Path("ran"),)
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.h5"])
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt"])
 def test_nothing_is_unpickled(name, tmp_path, monkeypatch):
     """As in TorchModuleWrapper (CVE-2025-49655)."""
     monkeypatch.chdir(tmp_path)
@@ -138,7 +148,7 @@ def test_nothing_is_unpickled(name, tmp_path, monkeypatch):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("shape", [[2**40], [2**20, 2**20], [2**62, 4], [2**31] * 3])
+@pytest.mark.parametrize("shape", [[2**40], [2**62, 4]])
 def test_a_shape_takes_no_memory(shape, saved):
     """As with a dataset of HDF5 that declares one (CVE-2026-0897)."""
     weights = load_file(saved / "weights.safetensors")
@@ -169,7 +179,7 @@ def test_no_other_file_is_opened_for_weights(tmp_path):
             msd.load_encoder(folder)
 
 
-@pytest.mark.parametrize("name", ["../../out", "/out", "a/../../../out", "..", "a\0b"])
+@pytest.mark.parametrize("name", ["../../out", "/out", "a\0b"])
 def test_names_are_no_paths(name, saved, tmp_path):
     """As with names of layers (CVE-2026-12479)."""
     weights = load_file(saved / "weights.safetensors")

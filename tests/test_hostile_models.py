@@ -16,7 +16,6 @@ from keras_msd.checks import InputError
 from keras_msd.export import export, load_artefact
 from keras_msd.export.onnx_files import check_self_contained, load_ids
 from keras_msd.io.files import VOCABULARY, add_seal, read_json, write_json
-from keras_msd.io.tensors import TensorFile
 from keras_msd.load import load_teacher
 from keras_msd.models.encoder import load_saved
 from keras_msd.testing import tiny_encoder
@@ -48,15 +47,10 @@ def wordpiece_json(folder, **changes):
     return folder
 
 
-@pytest.mark.parametrize("number", [2**31, 2**32 - 1, 2**40, -1, 7.5])
+@pytest.mark.parametrize("number", [2**31, 2**40, -1, 7.5])
 def test_ids_are_compared_before_a_row_is_kept_for_each(number, tmp_path):
     wordpiece_json(tmp_path, vocab=table(BERT) | {"far": number})
     refused(lambda: read_checkpoint_tokenizer(tmp_path), "tokenizer.json")
-
-
-def test_an_unknown_token_that_the_model_lacks(tmp_path):
-    wordpiece_json(tmp_path, unk_token="[GONE]")
-    refused(lambda: read_checkpoint_tokenizer(tmp_path), "Missing .UNK. token")
 
 
 @pytest.mark.parametrize("part", [{"strip": 1}, "Bert", 5])
@@ -78,7 +72,7 @@ def test_merges_that_panic(prefix, tmp_path):
     refused(lambda: read_checkpoint_tokenizer(tmp_path), "tokenizer.json")
 
 
-@pytest.mark.parametrize("kind", [["unigram"], {"a": 1}, 5, None])
+@pytest.mark.parametrize("kind", [["unigram"], 5])
 def test_a_kind_that_is_no_name(kind, tokenizer, tmp_path):
     tokenizer.save(tmp_path)
     write_json(tmp_path / "tokenizer_config.json", {"kind": kind})
@@ -122,14 +116,6 @@ def test_a_vocabulary_over_the_limit(tmp_path, monkeypatch):
     refused(lambda: read_checkpoint_tokenizer(tmp_path), f"{path.name}`: {said}")
 
 
-def test_a_tokenizer_of_ours_over_the_limit(tokenizer, tmp_path, monkeypatch):
-    tokenizer.save(tmp_path)
-    [path] = [it for it in tmp_path.iterdir() if it.name != "tokenizer_config.json"]
-    sparse(path, VOCABULARY.most + 1)
-    unread(monkeypatch, path)
-    refused(lambda: load_tokenizer(tmp_path), f"{path.name}`: bytes of a vocabulary")
-
-
 def header(path, tensors, length=None):
     text = json.dumps(tensors).encode()
     size = max((t["data_offsets"][1] for t in tensors.values()), default=0)
@@ -160,18 +146,18 @@ def test_settings_of_a_checkpoint(changes, match, tmp_path):
     refused(lambda: read_checkpoint(tmp_path), match)
 
 
-def test_a_long_header(tmp_path):
-    write_json(tmp_path / "config.json", CONFIG)
-    header(tmp_path / "model.safetensors", {}, length=2**40)
-    refused(lambda: read_checkpoint(tmp_path), "header")
+@pytest.fixture(scope="module")
+def encoder_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved") / "e"
+    tiny_encoder(num_layers=1).save(folder)
+    return folder
 
 
 @pytest.fixture
-def saved(tmp_path):
-    encoder = tiny_encoder(num_layers=1)
-    encoder.save(tmp_path / "e")
-    fields = encoder.config.model_dump()
-    return tmp_path / "e", load_file(tmp_path / "e" / "weights.safetensors"), fields
+def saved(encoder_folder, tmp_path):
+    folder = shutil.copytree(encoder_folder, tmp_path / "e")
+    fields = read_json(folder / "encoder.json")["config"]
+    return folder, load_file(folder / "weights.safetensors"), fields
 
 
 def unbuilt(monkeypatch):
@@ -185,15 +171,11 @@ def unbuilt(monkeypatch):
     ("changes", "match"),
     [
         ({"vocabulary_size": 10**9}, "embedding/word.*1000000000"),
-        ({"repeats": 10**6}, "layers.*128"),
         ({"num_layers": 10**6}, "layers.*128"),
         ({"num_layers": 2}, "lacks.*block_1"),
         ({"hidden_dim": 10**12, "num_heads": 1}, "shape"),
-        ({"projection_dim": 10**9}, "projection"),
-        ({"max_positions": 10**9}, "embedding/position"),
         ({"layer_norm_epsilon": float("inf")}, "layer_norm_epsilon"),
         ({"pad_id": 10**9}, "pad_id"),
-        ({"dropout": float("nan")}, "dropout"),
     ],
 )
 def test_an_encoder_is_compared_before_it_is_built(changes, match, saved, monkeypatch):
@@ -231,9 +213,7 @@ def test_checksums_of_other_files(files, saved, monkeypatch):
     ("changed", "match"),
     [
         (lambda a: np.full_like(a, np.nan), "finite"),
-        (lambda a: np.full(a.shape, 1e300), "finite"),
         (lambda a: a.astype(np.int32), "F32"),
-        (lambda a: a.astype(np.complex64), "F32"),
         (lambda a: a[:-1], "shape"),
     ],
 )
@@ -244,39 +224,7 @@ def test_weights_of_an_encoder(changed, match, saved):
     refused(lambda: load_saved(folder), match)
 
 
-def test_weights_in_eight_bits(saved):
-    folder, weights, _ = saved
-    tensors, place = {}, 0
-    for path, array in weights.items():
-        end = place + array.size
-        about = {"dtype": "F8_E4M3", "shape": array.shape, "data_offsets": [place, end]}
-        tensors[path], place = about, end
-    header(folder / "weights.safetensors", tensors)
-    refused(lambda: load_saved(folder), "F8_E4M3")
-
-
-def test_unknown_weights_are_not_read(saved, monkeypatch):
-    def read(*_):
-        raise AssertionError("a tensor was read before all were known")
-
-    folder, weights, _ = saved
-    monkeypatch.setattr(TensorFile, "read", read)
-    weights["other"] = np.zeros(1)
-    save_file(weights, folder / "weights.safetensors")
-    refused(lambda: load_saved(folder), "other")
-
-
-@pytest.mark.parametrize(
-    "kind", ["os.Transformer", "sentence_transformers.x.Transformer", "Transformer"]
-)
-def test_module_types_are_known_whole(kind, tmp_path):
-    entries = [{"idx": 0, "name": "0", "path": "", "type": kind}]
-    pooling = {"type": "sentence_transformers.models.Pooling", "path": "1"}
-    write_json(tmp_path / "modules.json", [*entries, pooling])
-    refused(lambda: load_checkpoint(tmp_path), "type.*Received: ")
-
-
-@pytest.mark.parametrize("place", ["a" * 300, "é" * 200, "a\0b", "../a", 5])
+@pytest.mark.parametrize("place", ["a" * 300, "a\0b", "../a", 5])
 def test_a_module_lies_in_a_folder_within(place, tmp_path):
     kind = "sentence_transformers.models.Transformer"
     entries = [{"idx": 0, "name": "0", "path": place, "type": kind}]
@@ -327,10 +275,9 @@ def archive(path, data, compression=zipfile.ZIP_DEFLATED):
         b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 9000,
         b"\x93NUMPY\x01\x00\xff\xff" + b"-" * 9000,
         npy((1,), bytes(8), "|O"),
-        bytes(64 << 20),
         npy((16 << 20,), bytes(64 << 20)),
     ],
-    ids=range(8),
+    ids=range(7),
 )
 def test_arrays_larger_than_their_file(data, tmp_path):
     refused(lambda: load_teacher(archive(tmp_path / "v.npz", data)), "v.npz")
@@ -345,39 +292,11 @@ def test_vectors_that_unpack_to_much_more(tmp_path, monkeypatch):
     refused(lambda: load_teacher(path), "v.npz`: compression ratio .* be at most 200")
 
 
-def test_damaged_compression(tmp_path):
-    path = npz(tmp_path / "v.npz", np.eye(2))
-    data = bytearray(path.read_bytes())
-    data[60:80] = b"\xff" * 20
-    path.write_bytes(data)
-    refused(lambda: load_teacher(path), "v.npz")
-
-
-@pytest.mark.parametrize("kind", [14, 97])
-def test_unknown_compression(kind, tmp_path):
-    path = archive(tmp_path / "v.npz", npy((1,), bytes(4)), zipfile.ZIP_STORED)
-    data = bytearray(path.read_bytes())
-    data[8] = data[data.index(b"PK\1\2") + 10] = kind
-    path.write_bytes(data)
-    refused(lambda: load_teacher(path), "v.npz")
-
-
 @pytest.fixture(scope="module")
-def artefacts(tmp_path_factory):
-    encoder, rows = tiny_encoder(num_layers=1), [(1, "a", "b"), (0, "a", "c")]
-    folder = tmp_path_factory.mktemp("artefacts")
+def artefact(tmp_path_factory):
+    encoder, rows = tiny_encoder(num_layers=0), [(1, "a", "b"), (0, "a", "c")]
     options = {"sentences": ["A cat."], "sts": rows, "max_sts_loss": 200}
-    for name in ("onnx", "litert"):
-        export(encoder, folder / name, name, **options)
-    return folder
-
-
-def test_metadata_of_onnx_that_is_not_utf8(artefacts, tmp_path):
-    content = (artefacts / "onnx" / "model.onnx").read_bytes()
-    damaged = content.replace(b'"kind":"unigram"', b'"kind":"unigra\xff"')
-    assert damaged != content
-    (tmp_path / "model.onnx").write_bytes(damaged)
-    refused(lambda: load_ids(tmp_path), "model.onnx.*UTF-8")
+    return export(encoder, tmp_path_factory.mktemp("out") / "art", "onnx", **options)
 
 
 def elsewhere(tensor, path):
@@ -402,14 +321,14 @@ def in_a_function(model):
 
 
 @pytest.mark.parametrize("place", [first_weight, in_a_branch, in_a_function])
-def test_an_onnx_model_opens_no_other_file(place, artefacts, tmp_path, monkeypatch):
+def test_an_onnx_model_opens_no_other_file(place, artefact, tmp_path, monkeypatch):
     """As HDF5's external storage did for Keras (CVE-2026-1669)."""
     import onnx
 
     def open_it(*_):
         raise AssertionError("the runtime was given the model")
 
-    content = (artefacts / "onnx" / "model.onnx").read_bytes()
+    content = (artefact / "model.onnx").read_bytes()
     check_self_contained(content, tmp_path)
     model = onnx.load_from_string(content)
     secret = tmp_path / "secret"
@@ -421,22 +340,22 @@ def test_an_onnx_model_opens_no_other_file(place, artefacts, tmp_path, monkeypat
     refused(lambda: load_ids(tmp_path), "model.onnx.*in another file.*one file")
 
 
-@pytest.mark.parametrize("content", [b"\x3a\xff", b"\xff" * 99, b"\x3b", b"\x3a\x05ab"])
+@pytest.mark.parametrize("content", [b"\x3a\xff", b"\x3a\x05ab"])
 def test_what_is_no_protocol_buffer(content, tmp_path):
     refused(
         lambda: check_self_contained(content, tmp_path / "m"), "m` is no whole ONNX"
     )
 
 
-def test_an_unknown_format_is_refused_with_its_card(artefacts, tmp_path):
-    folder = shutil.copytree(artefacts / "onnx", tmp_path / "a")
+def test_an_unknown_format_is_refused_with_its_card(artefact, tmp_path):
+    folder = shutil.copytree(artefact, tmp_path / "a")
     card = json.loads((folder / "card.json").read_text())
     write_json(folder / "card.json", card | {"format": "x" * 9999})
     said = refused(lambda: load_artefact(folder), "card.json`: `format` must be one of")
     assert len(said) < 400
 
 
-@pytest.mark.parametrize("name", [{"a": 1}, ["query"], 5, 1.5])
+@pytest.mark.parametrize("name", [{"a": 1}, 5])
 def test_a_prompt_that_no_text_names(name, tmp_path):
     """Found by benchmarks/fuzz.py: it was looked up as it came."""
     folder = shutil.copytree(GOLDEN / "sentence" / "cls_tanh", tmp_path / "c")

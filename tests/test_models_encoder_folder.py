@@ -7,8 +7,6 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_msd.checks import InputError
-from keras_msd.export import litert
-from keras_msd.export.litert import TFLiteModel
 from keras_msd.export.tensorflow_network import TensorFlowNetwork
 from keras_msd.io.files import write_json
 from keras_msd.light import LightEncoder
@@ -21,7 +19,6 @@ pytestmark = pytest.mark.usefixtures("no_graphs")
 WEIGHTS, CONFIG = "weights.safetensors", "encoder.json"
 QUERY = "body/block_0/self_attention_layer/query/kernel"
 JOINED = "body/block_0/self_attention_layer/attention_output/kernel"
-TEXTS = ["The cat sleeps on the chair.", "Die Katze schläft.", "", "ok"]
 # The shapes of `tiny12`, in small: a table without a body, projected after the mean.
 BODILESS = {
     "num_layers": 0,
@@ -122,15 +119,6 @@ def test_what_is_loaded_is_what_the_numbers_say(encoder, folder):
     assert loaded.tokenizer.fingerprint == encoder.tokenizer.fingerprint
 
 
-def test_vectors_hardly_change(tokenizer, tmp_path):
-    encoder = tiny_encoder(tokenizer, **BODILESS)
-    encoder.save(tmp_path / "e", quantize="int8")
-    ours = encoder.encode(TEXTS, normalize=True)
-    theirs = load_encoder(tmp_path / "e").encode(TEXTS, normalize=True)
-    assert 0 < np.abs(ours - theirs).max() < 0.01
-    assert (ours * theirs).sum(axis=1).min() > 0.9999
-
-
 def test_the_record_says_how_weights_are_stored(encoder, folder, tmp_path):
     record = json.loads((folder / CONFIG).read_text())
     assert (record["format"], record["quantize"]) == (2, "int8")
@@ -159,27 +147,6 @@ def test_saved_again_it_has_the_same_bytes(folder, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
-def test_artefacts_store_the_same_numbers(bodiless, tmp_path):
-    """Of the encoder itself, and of what int8 made of it."""
-    bodiless.save(tmp_path / "e", quantize="int8")
-    stored = load_file(tmp_path / "e" / WEIGHTS)
-    table, kernel = stored["embedding/word"], stored["projection/kernel"]
-    for number, given in enumerate([bodiless, load_encoder(tmp_path / "e")]):
-        litert.write_ids(given, tmp_path / f"{number}", "int8")
-        model = TFLiteModel((tmp_path / f"{number}" / "model.tflite").read_bytes())
-        found = {}
-        for tensor in model.graph.tensors:
-            data = model.content.buffers[tensor.buffer].data
-            if data is not None and len(tensor.shape) == 2:
-                found[*tensor.shape] = (data.tobytes(), tensor.quantization)
-        assert found[table.shape][0] == table.tobytes()
-        assert found[len(table), 1][0] == stored["embedding/word/scales"].tobytes()
-        numbers, quantization = found[kernel.T.shape]
-        assert numbers == kernel.T.tobytes()
-        scales = stored["projection/kernel/scales"]
-        np.testing.assert_array_equal(quantization.scale, scales)
-
-
 def test_a_saved_model_stores_the_same_numbers(encoder, folder):
     stored, loaded = load_file(folder / WEIGHTS), load_encoder(folder)
     network = TensorFlowNetwork(loaded, SCHEMES["int8"])
@@ -194,12 +161,6 @@ def test_a_saved_model_stores_the_same_numbers(encoder, folder):
         if path == QUERY:  # with the scale of attention in it
             scales = scales * (16 // loaded.config.num_heads) ** -0.5
         np.testing.assert_allclose(weight.scales[:, 0], scales, rtol=1e-6)
-
-
-def test_another_name_of_a_scheme(encoder, tmp_path):
-    with pytest.raises(InputError, match="`quantize` must be one of None, 'int8'"):
-        encoder.save(tmp_path / "e", quantize="int2")
-    assert not (tmp_path / "e").exists()
 
 
 def tampered(folder, change):
@@ -237,17 +198,13 @@ def cut(path):
     ("change", "match"),
     [
         (scale(0), "projection/kernel/scales.*above 0.*Received: 0 to"),
-        (scale(-0.5), "projection/kernel/scales.*above 0.*Received: -0.5 to"),
         (scale(np.nan), "projection/kernel/scales.*finite"),
-        (scale(np.inf), "projection/kernel/scales.*finite"),
         (scale(3e38), "projection/kernel.*finite.*3e\\+38"),
-        (cast("embedding/word", np.float32), "embedding/word.*one of I8.*F32"),
         (cast("embedding/word", np.uint8), "embedding/word.*one of I8.*U8"),
         (cast("embedding/word/scales", np.int32), "scales.*BF16.*I32"),
         (cast("projection/bias", np.int8), "projection/bias.*BF16.*I8"),
         (cut("embedding/word"), "embedding/word.*shape"),
         (cut("embedding/word/scales"), "embedding/word/scales.*shape"),
-        (cut(f"{QUERY}/scales"), "query/kernel/scales.*shape"),
         (lambda stored: stored.pop(f"{JOINED}/scales"), "lacks.*output/kernel/scales"),
         (
             lambda stored: stored.update({"projection/bias/scales": np.ones(12)}),
@@ -259,11 +216,6 @@ def test_what_is_tampered_with(folder, change, match):
     tampered(folder, change)
     with pytest.raises(InputError, match=f"(?s){match}"):
         load_encoder(folder)
-
-
-def test_what_is_left_alone_is_taken(folder, encoder):
-    tampered(folder, lambda stored: None)
-    assert load_encoder(folder).config == encoder.config
 
 
 def test_sizes_are_compared_before_anything_is_read(folder, monkeypatch):
@@ -281,10 +233,8 @@ def test_sizes_are_compared_before_anything_is_read(folder, monkeypatch):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"format": 1},
         {"format": 3},
         {"quantize": None},
-        {"quantize": "int4"},
         {"quantize": ["int8"]},
     ],
 )
@@ -341,18 +291,6 @@ def test_kernels_in_four_bits_are_what_their_bytes_say(tmp_path):
     again = load_encoder(tmp_path / "again").weights()
     for path, value in weights.items():
         np.testing.assert_allclose(again[path], value, rtol=1e-6)
-
-
-def test_a_table_of_other_bits_than_the_record_says_is_refused(folder, four_bits):
-    stored = load_file(four_bits / WEIGHTS)
-    stored["embedding/word"] = stored["embedding/word"].view(np.int8)
-    save_file(stored, four_bits / WEIGHTS)
-    with pytest.raises(InputError, match="`embedding/word` must.*one of U8.*I8"):
-        load_encoder(four_bits)
-    stored = load_file(folder / WEIGHTS)
-    save_file(stored, four_bits / WEIGHTS)
-    with pytest.raises(InputError, match="`embedding/word` must have the shape"):
-        load_encoder(four_bits)
 
 
 def test_without_keras_four_bits_are_refused(bodiless, tmp_path):

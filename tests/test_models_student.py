@@ -1,14 +1,16 @@
-"""Thin, deep students: the paper's sizes, counted on built models, and the pooler."""
+"""Thin, deep students: the paper's sizes, and the pooler."""
 
 import csv
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
-from without_values import without_values
 
 from keras_msd.checks import InputError
 from keras_msd.load import load_encoder
+from keras_msd.models import student
+from keras_msd.models.network import EncoderConfig, weight_shapes
 from keras_msd.models.student import ROWS, thin_deep
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -18,66 +20,6 @@ GOLDEN = Path(__file__).parent / "golden" / "lealla_sizes.tsv"
 SIZES = list(csv.DictReader(GOLDEN.read_text().splitlines(), delimiter="\t"))
 NAMES = {"LaBSE": 0, "LEALLA-large": 6, "LEALLA-base": 7, "LEALLA-small": 8}
 TEXTS = ["The cat sleeps.", "", "A dog runs in the park and we drink coffee."]
-
-
-def parts(encoder):
-    """Add up the parameters of the parts that the table has."""
-    counts = dict.fromkeys(("word", "pos_type_ln", "transformer_layers", "pooler"), 0)
-    for weight in encoder.model.weights:
-        layer, name = weight.path.split("/")[:2]
-        key = {"body": "transformer_layers", "projection": "pooler"}.get(
-            layer, "word" if name == "word" else "pos_type_ln"
-        )
-        counts[key] += int(np.prod(weight.shape))
-    return counts
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: size["row"])
-def test_parameters_of_every_row(size, tokenizer):
-    layers, row = int(size["layers"]), int(size["row"])
-    fields = {"vocabulary_size": VOCABULARY, "num_layers": 1}  # all layers are alike
-    with without_values():
-        counts = parts(thin_deep(tokenizer, row, **fields))
-    counts["transformer_layers"] *= layers
-    assert {key: str(count) for key, count in counts.items()} == {
-        key: size[key] for key in counts
-    }
-    total, layers = sum(counts.values()), counts["transformer_layers"]
-    assert total == int(size["total"])
-    assert abs(total / 1e6 - float(size["printed_p_m"])) < 0.7
-    assert abs(layers / 1e6 - float(size["printed_pe_m"])) < 0.7
-    shape = [size[key] for key in ("layers", "H", "F", "heads")]
-    assert list(map(str, ROWS[row])) == shape
-
-
-def test_counting_without_values_is_counting_with_them(tokenizer):
-    with without_values():
-        empty = thin_deep(tokenizer, 9)
-    full = thin_deep(tokenizer, 9)
-    assert parts(empty) == parts(full)
-    assert full.num_parameters == full.model.count_params()
-    vocabulary = VOCABULARY - tokenizer.vocabulary_size
-    assert full.num_parameters + 64 * vocabulary == int(SIZES[9]["total"])
-
-
-def test_names_and_the_default_row(tokenizer):
-    assert {name: ROWS[name] for name in NAMES} == {
-        name: ROWS[row] for name, row in NAMES.items()
-    }
-    assert set(ROWS) == {*range(13), *NAMES}
-    with without_values():
-        config = thin_deep(tokenizer).config
-    assert (config.num_layers, config.hidden_dim, config.dim) == (24, 128, 128)
-    assert (config.pooling, config.normalize) == ("cls", True)
-    assert (config.max_positions, config.max_length, config.num_types) == (512, 128, 2)
-
-
-@pytest.mark.parametrize(("width", "heads"), [(96, 12), (128, 8)])
-def test_shapes_of_no_row_follow_the_papers_rule(width, heads, tokenizer):
-    with without_values():
-        config = thin_deep(tokenizer, None, hidden_dim=width).config
-    shape = (config.num_layers, config.intermediate_dim, config.num_heads, config.dim)
-    assert shape == (24, 4 * width, heads, width)
 
 
 def test_the_vector_is_the_pooler_on_the_start_token(tokenizer, tmp_path):
@@ -104,13 +46,62 @@ def test_the_vector_is_the_pooler_on_the_start_token(tokenizer, tmp_path):
     np.testing.assert_array_equal(load_encoder(tmp_path / "thin").encode(TEXTS), found)
 
 
-def test_fields_take_the_place_of_the_rows(tokenizer):
-    with without_values():
-        wide = thin_deep(tokenizer, "LEALLA-small", projection_dim=768, num_layers=3)
-        low = thin_deep(tokenizer, 8, hidden_dim=32, bottleneck_dim=4, max_length=64)
-    assert (wide.dim, wide.config.num_layers, wide.config.hidden_dim) == (768, 3, 128)
-    config = low.config
-    shape = (low.dim, config.intermediate_dim, config.bottleneck_dim, low.max_length)
+@pytest.fixture
+def config_of(tokenizer, monkeypatch):
+    """Return `thin_deep` up to the configuration: no network is built."""
+
+    def configure(tokenizer, **fields):
+        rows = {"vocabulary_size": tokenizer.vocabulary_size, "pad_id": 1}
+        return EncoderConfig.from_dict(rows | fields)
+
+    monkeypatch.setattr(student, "new_encoder", configure)
+    return lambda *given, **fields: thin_deep(tokenizer, *given, **fields)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: size["row"])
+def test_parameters_of_every_row(size, config_of):
+    """test_models_network.py shows that built networks have these shapes."""
+    config = config_of(int(size["row"]), vocabulary_size=VOCABULARY)
+    counts = dict.fromkeys(("word", "pos_type_ln", "transformer_layers", "pooler"), 0)
+    for path, shape in weight_shapes(config).items():
+        layer, name = path.split("/")[:2]
+        key = {"body": "transformer_layers", "projection": "pooler"}.get(
+            layer, "word" if name == "word" else "pos_type_ln"
+        )
+        counts[key] += math.prod(shape)
+    assert {key: str(count) for key, count in counts.items()} == {
+        key: size[key] for key in counts
+    }
+    total, layers = sum(counts.values()), counts["transformer_layers"]
+    assert total == int(size["total"])
+    assert abs(total / 1e6 - float(size["printed_p_m"])) < 0.7
+    assert abs(layers / 1e6 - float(size["printed_pe_m"])) < 0.7
+    shape = [size[key] for key in ("layers", "H", "F", "heads")]
+    assert list(map(str, ROWS[int(size["row"])])) == shape
+
+
+def test_names_and_the_default_row(config_of):
+    assert {name: ROWS[name] for name in NAMES} == {
+        name: ROWS[row] for name, row in NAMES.items()
+    }
+    config = config_of()
+    assert (config.num_layers, config.hidden_dim, config.dim) == (24, 128, 128)
+    assert (config.pooling, config.normalize) == ("cls", True)
+    assert (config.max_positions, config.max_length, config.num_types) == (512, 128, 2)
+
+
+@pytest.mark.parametrize(("width", "heads"), [(96, 12), (128, 8)])
+def test_shapes_of_no_row_follow_the_papers_rule(width, heads, config_of):
+    config = config_of(None, hidden_dim=width)
+    shape = (config.num_layers, config.intermediate_dim, config.num_heads, config.dim)
+    assert shape == (24, 4 * width, heads, width)
+
+
+def test_fields_take_the_place_of_the_rows(config_of):
+    wide = config_of("LEALLA-small", projection_dim=768, num_layers=3)
+    assert (wide.dim, wide.num_layers, wide.hidden_dim) == (768, 3, 128)
+    low = config_of(8, hidden_dim=32, bottleneck_dim=4, max_length=64)
+    shape = (low.dim, low.intermediate_dim, low.bottleneck_dim, low.max_length)
     assert shape == (32, 512, 4, 64)
 
 

@@ -9,13 +9,12 @@ import sys
 import threading
 
 import pytest
-from onnx_encoder import TEXTS, random_encoder
 
 from keras_msd.checks import InputError
 from keras_msd.export import export, push_to_hub
+from keras_msd.testing import tiny_encoder
 
 pytest.importorskip("huggingface_hub")
-pytest.importorskip("onnxruntime")
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
@@ -71,13 +70,13 @@ def hub():
         server.shutdown()
 
 
-@pytest.fixture(scope="module")
-def folder(tokenizer, tmp_path_factory):
-    path = tmp_path_factory.mktemp("made") / "folder"
-    rows = [(1, "a", "b"), (0, "a", "c")]
-    given = {"sentences": TEXTS, "sts": rows, "max_sts_loss": 200}
-    encoder = random_encoder(tokenizer)
-    return export(encoder, path, "huggingface", leave_out=["int8"], **given)
+@pytest.fixture
+def folder(tokenizer, tmp_path, plain_format):
+    encoder, rows = (
+        tiny_encoder(tokenizer, num_layers=0),
+        [(1, "a", "b"), (0, "a", "c")],
+    )
+    return export(encoder, tmp_path / "made", "plain", sentences=["one"], sts=rows)
 
 
 def push(hub, *arguments):
@@ -101,14 +100,14 @@ def test_every_file_of_the_card_arrives(hub, folder):
     assert ("/api/repos/create", "Bearer hf_secret") in hub.asked
     listed = json.loads((folder / "card.json").read_text())["files"]
     assert set(hub.files) == {*listed, "card.json", "README.md"}
-    assert {"onnx/model.onnx", "model.safetensors"} <= set(hub.files)
+    assert {"model.bin", "assets/words.txt"} <= set(hub.files)
     for name, content in hub.files.items():
         assert content == (folder / name).read_bytes(), name
 
 
 def test_what_is_not_sent(hub, folder, tmp_path):
-    done = push(hub, tmp_path, "org/student")
-    assert done.returncode == 2 and "card.json" in done.stderr
+    with pytest.raises(InputError, match="card.json"):
+        push_to_hub(tmp_path, "org/student")
     with pytest.raises(InputError, match="organisation/model. Received: 'student'"):
         push_to_hub(folder, "student")
     hub.shutdown()

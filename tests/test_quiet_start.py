@@ -120,6 +120,7 @@ print(os.environ["TF_CPP_MIN_LOG_LEVEL"], end="")
     assert done.stdout.decode() == (level or "3")
 
 
+@pytest.mark.slow
 def test_an_encoder_in_python_writes_no_line(place):
     code = "import sys, keras_msd; keras_msd.load_encoder(sys.argv[1]).encode(['a'])"
     assert python(code, place / "encoder").stderr == b""

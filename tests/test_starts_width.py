@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from onnx_encoder import random_encoder
+from random_encoder import random_encoder
 from tokenizer_texts import CORPUS
 
 import keras_msd as msd

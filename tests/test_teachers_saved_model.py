@@ -35,15 +35,12 @@ def own(tmp_path_factory):
     return encoder, export(encoder, folder, **options)
 
 
-@pytest.mark.parametrize("form", ["artefact", "artefact/1", "version", "bare"])
+@pytest.mark.parametrize("form", ["artefact", "bare"])
 def test_our_own_export_is_a_teacher(form, own, tmp_path):
     encoder, artefact = own
-    if form in ("version", "bare"):  # without its card it is anyone's SavedModel
-        folder = tmp_path / "plain"
-        source = artefact / "1" if form == "bare" else artefact
-        shutil.copytree(source, folder, ignore=shutil.ignore_patterns("card.json"))
-    else:
-        folder = artefact.parent / form
+    folder = artefact
+    if form == "bare":  # without its card it is anyone's SavedModel
+        folder = shutil.copytree(artefact / "1", tmp_path / "plain")
     teacher = load_teacher(folder)
     wanted = encoder.encode(TEXTS)
     np.testing.assert_allclose(teacher.encode(TEXTS), wanted, atol=TOLERANCE, rtol=0)
@@ -215,17 +212,6 @@ def calls(texts):
     )
 
 
-def restores(texts):
-    [value] = tf.raw_ops.RestoreV2(
-        prefix="x", tensor_names=["a"], shape_and_slices=[""], dtypes=[tf.float32]
-    )
-    return letters_in_graph(texts) + value
-
-
-def deep(texts):
-    return tf.cond(tf.size(texts) > 0, lambda: reads(texts), lambda: reads(texts))
-
-
 def reads_rows(texts):
     lines = tf.data.TextLineDataset("/dev/null").batch(9)
     read = tf.data.experimental.get_single_element(lines)
@@ -253,8 +239,6 @@ def asks_a_server(texts):
         (writes, ["WriteFile"]),
         (prints, ["PrintV2"]),
         (calls, ["EagerPyFunc"]),
-        (restores, ["RestoreV2"]),
-        (deep, ["ReadFile"]),
         (
             reads_rows,
             ["BatchDatasetV2", "DatasetToSingleElement", "FlatMapDataset"]
@@ -345,8 +329,6 @@ def looks_up(texts):
     ("make", "name"),
     [
         (reads, "ReadFile"),
-        (writes, "WriteFile"),
-        (tf.function(reads), "ReadFile"),
         (looks_up, "InitializeTableFromTextFileV2"),
         (tf.function(lambda texts: tf.map_fn(reads, texts[None])[0]), "ReadFile"),
     ],
@@ -375,20 +357,6 @@ def test_a_graph_over_the_limit(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 1 << 26
     finally:
         tracemalloc.stop()
-
-
-def test_damage_is_named(tmp_path):
-    (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 99)
-    with pytest.raises(InputError, match="whole SavedModel"):
-        check_operations(tmp_path)
-
-
-def test_what_computes_is_no_outside():
-    names = "MatMul StatefulPartitionedCall VarHandleOp SentencepieceOp AssertV2"
-    tables = "LookupTableFindV2 TensorArrayReadV3"
-    more = "TFText>FastWordpieceTokenizeWithOffsets ReadVariableOp StringSplitV2"
-    for name in f"{names} {tables} {more}".split():
-        assert not OUTSIDE.fullmatch(name), name
 
 
 def test_what_names_a_file_or_an_address_is_outside():

@@ -135,8 +135,6 @@ def test_int4_of_another_width_has_eight_bits():
     assert types[64, 64] == schema.TensorType.INT4
     with pytest.raises(InputError, match="none of 2 kernels .*='int4_table'"):
         quantize_kernels(narrow(40), "int4")
-    with pytest.raises(InputError, match="`kind` must be one of"):
-        quantize_kernels(model, "int2")
 
 
 def test_each_tensor_is_in_the_file_once(tokenizer, tmp_path):
@@ -145,8 +143,8 @@ def test_each_tensor_is_in_the_file_once(tokenizer, tmp_path):
         tokenizer,
         num_layers=1,
         repeats=4,
-        hidden_dim=384,
-        intermediate_dim=1536,
+        hidden_dim=128,
+        intermediate_dim=512,
         num_heads=4,
         bottleneck_dim=64,
     )
@@ -162,7 +160,7 @@ def test_each_tensor_is_in_the_file_once(tokenizer, tmp_path):
     assert len(set(hashes)) == len(hashes)
     stored = sum(b.data.size for b in model.content.buffers if b.data is not None)
     # Scales, positions and small weights in float32 are all that is added.
-    assert encoder.num_parameters < stored < 1.08 * encoder.num_parameters
+    assert encoder.num_parameters < stored < 1.15 * encoder.num_parameters
     # A kernel that two passes share is one tensor: as many as the encoder has.
     kernels = {path for path in encoder.weights() if path.endswith("kernel")}
     whole = [t for t in model.graph.tensors if t.type == schema.TensorType.INT8]

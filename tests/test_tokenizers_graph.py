@@ -1,10 +1,9 @@
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from tokenizer_files import write_byte_pairs, write_wordpiece
+from portable_cases import wordpiece
+from tokenizer_files import write_byte_pairs
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
@@ -15,40 +14,6 @@ tf = pytest.importorskip("tensorflow")
 from keras_msd.tokenizers.graph import GraphTokenizer  # noqa: E402
 
 TEXTS = made_texts(400) + CORPUS
-# The two operations come from their files: `import tensorflow_text` imports Keras.
-READER = """
-import importlib.util, json, pathlib, sys
-sys.modules.update(dict.fromkeys(["keras", "keras_msd", "sentencepiece", "tokenizers"]))
-import tensorflow as tf
-package = pathlib.Path(importlib.util.find_spec("tensorflow_text").origin).parent
-for name in ("sentencepiece", "wordpiece"):
-    path = package / "python" / "ops" / f"_fast_{name}_tokenizer.so"
-    tf.load_op_library(str(path))
-texts = tf.constant(json.load(open("texts.json")))
-for kind in ("unigram", "wordpiece"):
-    ids = tf.saved_model.load(kind).tokenizer(texts)
-    rows = tf.ragged.boolean_mask(ids["token_ids"], ids["padding_mask"] == 1)
-    json.dump(rows.to_list(), open(f"{kind}.json", "w"))
-"""
-
-
-def wordpiece(folder, **fields):
-    """Return a WordPiece tokenizer with every character of the texts, and some words.
-
-    Some characters are left out, so that there are unknown words.
-    """
-    words = {word for text in TEXTS for word in text.split() if len(word) < 9}
-    pieces = words | {c for text in TEXTS for c in text}
-    pieces |= {piece.lower() for piece in pieces}
-    plain = sorted(p for p in pieces if p.isalnum() and p.strip() and hash_of(p) % 13)
-    special = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
-    lines = special + plain + ["##" + piece for piece in plain] + list("[]</>#.,!?…")
-    write_wordpiece(folder, lines, **fields)
-    return read_checkpoint_tokenizer(folder)
-
-
-def hash_of(text):
-    return sum(text.encode())
 
 
 def rows(batch):
@@ -82,19 +47,6 @@ def test_python_tf_data_and_graph_agree(tokenizer):
     assert rows(graph(tf.constant(TEXTS))) == wanted
     dataset = tf.data.Dataset.from_tensor_slices(TEXTS).batch(64).map(graph)
     assert [row for batch in dataset for row in rows(batch)] == wanted
-
-
-def test_saved_graphs_run_with_tensorflow_alone(unigram, tmp_path):
-    (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
-    tokenizers = (unigram, wordpiece(tmp_path))
-    for tokenizer in tokenizers:
-        module = tf.Module()
-        module.tokenizer = GraphTokenizer(tokenizer, max_length=24)
-        tf.saved_model.save(module, str(tmp_path / tokenizer.kind))
-    subprocess.run([sys.executable, "-c", READER], check=True, cwd=tmp_path)
-    for tokenizer in tokenizers:
-        ids = json.loads((tmp_path / f"{tokenizer.kind}.json").read_text())
-        assert ids == tokenizer.encode(TEXTS, max_length=24)
 
 
 def test_shapes(unigram):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tokenizers
-from tokenizer_texts import CORPUS, has_combining, made_texts
+from tokenizer_texts import CORPUS, made_texts
 from tokenizers import (
     AddedToken,
     Regex,
@@ -110,30 +110,10 @@ def charsmap(rule):
     return normalizers.Precompiled(table)
 
 
-def lower_and_strip():
-    return normalizers.Sequence(
-        [normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()]
-    )
-
-
 SPLIT = pre_tokenizers.Split(Regex(r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+"), "isolated")
 READ = {
-    "digits become 0": lambda: unigram(
-        normalizer=normalizers.Replace(Regex("[0-9]"), "0")
-    ),
-    "quotes become others": lambda: unigram(normalizer=normalizers.Replace("``", '"')),
-    "line feeds become blanks": lambda: unigram(
-        normalizer=normalizers.Replace("\n", " ")
-    ),
-    "a piece over two words, never taken": lambda: unigram(("▁hello▁world", -3.25)),
     "a piece over two words, taken": lambda: unigram(
         ("▁hello▁world", -3.25), pre_tokenizer=pre_tokenizers.Metaspace(split=False)
-    ),
-    "no post-processor": lambda: unigram(post_processor=None),
-    "two tokens on each side": lambda: unigram(
-        post_processor=processors.TemplateProcessing(
-            single="<s> <s> $A </s> </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
-        )
     ),
     "an end token alone, as T5": lambda: unigram(
         post_processor=processors.TemplateProcessing(
@@ -146,9 +126,6 @@ READ = {
             special_tokens=[("<s>", 0), ("<unk>", 3), ("</s>", 2)],
         )
     ),
-    "capitals before a table": lambda: unigram(
-        normalizer=normalizers.Sequence([normalizers.Lowercase(), charsmap("nmt_nfkc")])
-    ),
     "NFKC is not nmt_nfkc": lambda: unigram(normalizer=normalizers.NFKC()),
     "the first word alone has a blank": lambda: unigram(
         pre_tokenizer=pre_tokenizers.Sequence(
@@ -157,9 +134,6 @@ READ = {
                 pre_tokenizers.Metaspace(prepend_scheme="first"),
             ]
         )
-    ),
-    "no word has a blank": lambda: unigram(
-        pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme="never")
     ),
     "unknown characters in bytes": lambda: unigram(
         *((f"<0x{byte:02X}>", -9.0) for byte in range(256)), byte_fallback=True
@@ -171,9 +145,6 @@ READ = {
         pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False),
         post_processor=processors.RobertaProcessing(("</s>", 2), ("<s>", 0)),
     ),
-    "a blank before bytes": lambda: byte_pairs(
-        pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=True)
-    ),
     "Qwen": lambda: byte_pairs(
         [("h", "e")],
         normalizer=normalizers.NFC(),
@@ -182,24 +153,10 @@ READ = {
         ),
     ),
     "another prefix inside words": lambda: wordpiece("@@"),
-    "no prefix inside words": lambda: wordpiece(""),
-    "small letters with accents": lambda: wordpiece(
-        normalizer=normalizers.BertNormalizer(strip_accents=False)
-    ),
-    "capitals": lambda: wordpiece(
-        normalizer=normalizers.BertNormalizer(lowercase=False)
-    ),
-    "small letters in three steps": lambda: wordpiece(normalizer=lower_and_strip()),
     "MPNet": lambda: wordpiece(
         post_processor=processors.TemplateProcessing(
             single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
         )
-    ),
-    "words alone": lambda: roberta(
-        models.WordLevel(
-            {word: n for n, word in enumerate(FRAME + WORDS)}, unk_token="<unk>"
-        ),
-        pre_tokenizer=pre_tokenizers.Whitespace(),
     ),
     "blanks at both sides of a token": lambda: with_tokens(
         wordpiece(), AddedToken("newtoken", lstrip=True, rstrip=True)
@@ -207,19 +164,10 @@ READ = {
     "a token that is a word": lambda: with_tokens(
         wordpiece(), AddedToken("sleep", single_word=True)
     ),
-    "a token with a capital": lambda: with_tokens(
-        wordpiece(), AddedToken("NewToken", normalized=True)
-    ),
     "special markers of WordPiece": lambda: with_markers(wordpiece()),
     "special markers of a unigram vocabulary": lambda: with_markers(unigram()),
-    "special markers of byte pairs": lambda: with_markers(
-        byte_pairs([("h", "e")], pre_tokenizer=pre_tokenizers.ByteLevel())
-    ),
     "a marker in the vocabulary": lambda: with_tokens(
         wordpiece(), AddedToken("sleeps", special=True, rstrip=True)
-    ),
-    "a token as it stands": lambda: with_tokens(
-        unigram(), AddedToken("NEW token", normalized=False)
     ),
 }
 
@@ -289,23 +237,6 @@ def test_what_cannot_be_read_exactly_is_refused(own, match, tmp_path):
         read_checkpoint_tokenizer(tmp_path)
 
 
-def test_a_null_post_processor_adds_nothing(tmp_path):
-    written(tmp_path, unigram(post_processor=None))
-    read = read_checkpoint_tokenizer(tmp_path)
-    assert read.encode(["hello world"]) == [[5, 7]]
-    with pytest.raises(InputError, match="one start token. Received: one that has 0"):
-        _ = read.start_id
-
-
-def test_digits_that_become_zero(tmp_path):
-    own = written(
-        tmp_path, unigram(normalizer=normalizers.Replace(Regex("[0-9]"), "0"))
-    )
-    [row] = read_checkpoint_tokenizer(tmp_path).encode(["hello 12"])
-    zero = own.token_to_id("0")
-    assert row == [0, 5, 4, zero, zero, 2]
-
-
 def test_a_table_longer_than_its_file_is_refused():
     """Else the library allocates the length that the table gives, here 1.8 GB."""
     content = json.loads(unigram(normalizer=charsmap("nmt_nfkc")).to_str())
@@ -345,12 +276,6 @@ def test_a_text_that_is_cut_at_the_left_is_refused(place, tmp_path):
     assert read_checkpoint_tokenizer(tmp_path).encode(["the"]) == [[2, 5, 3]]
 
 
-def test_a_class_in_code_of_the_checkpoint_is_refused(tmp_path):
-    written(tmp_path, wordpiece(), auto_map={"AutoTokenizer": ["x.Y", None]})
-    with pytest.raises(InputError, match="`auto_map`.*x.Y.*callable teacher"):
-        read_checkpoint_tokenizer(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
@@ -359,6 +284,7 @@ def test_a_class_in_code_of_the_checkpoint_is_refused(tmp_path):
         ({"add_eos_token": True}, "`add_eos_token` True"),
         ({"add_bos_token": False}, "`add_bos_token` False"),
         ({"added_tokens_decoder": {"9": {"content": "newtoken"}}}, "newtoken"),
+        ({"auto_map": {"AutoTokenizer": ["x.Y", None]}}, "`auto_map`.*x.Y"),
     ],
 )
 def test_what_transformers_would_change_is_refused(settings, match, tmp_path):
@@ -405,11 +331,9 @@ MARKERS = {
     [
         ({"tokenizer_config.json": {"added_tokens_decoder": MARKERS}}, None),
         ({"special_tokens_map.json": {"additional_special_tokens": ["<q>"]}}, None),
-        ({"tokenizer_config.json": {"doc_token": "[DOC]"}}, None),
         ({"tokenizer_config.json": {"extra_special_tokens": {"x_token": "<q>"}}}, None),
         # transformers adds these, or takes others in place of the file's.
         ({"tokenizer_config.json": {"extra_special_tokens": ["[X]"]}}, r"'\[X\]'"),
-        ({"tokenizer_config.json": {"extra_special_tokens": ["the"]}}, "'the'"),
         ({"tokenizer_config.json": {"doc_token": "[X]"}}, r"'\[X\]'"),
         (
             {"special_tokens_map.json": {"additional_special_tokens": ["[X]"]}},
@@ -447,13 +371,6 @@ def test_added_tokens_that_other_files_declare(files, match, tmp_path):
             read_checkpoint_tokenizer(tmp_path)
 
 
-def test_special_tokens_that_transformers_splits(tmp_path):
-    own = written(tmp_path, with_markers(wordpiece()), split_special_tokens=True)
-    own.encode_special_tokens = True
-    texts = ["[DOC] the cat <q>"]
-    assert read_checkpoint_tokenizer(tmp_path).encode(texts) == ids(own, texts)
-
-
 @pytest.mark.parametrize("name", ["<mask>", "[MASK]"])
 def test_a_usual_name_is_no_role_where_another_token_has_it(name, tmp_path):
     own = with_tokens(wordpiece(), AddedToken("<mask>", special=True))
@@ -477,15 +394,6 @@ def test_blanks_are_stripped_at_the_ends_alone(tmp_path):
     assert load_tokenizer(tmp_path / "saved").encode(texts) == read.encode(texts)
 
 
-def test_added_tokens_of_a_file_beside_it(tmp_path):
-    written(tmp_path, wordpiece())
-    (tmp_path / "added_tokens.json").write_text('{"[CLS]": 2}')
-    read_checkpoint_tokenizer(tmp_path)
-    (tmp_path / "added_tokens.json").write_text('{"newtoken": 99}')
-    with pytest.raises(InputError, match="added token 'newtoken'.*save_pretrained"):
-        read_checkpoint_tokenizer(tmp_path)
-
-
 def test_added_tokens_are_carried_by_a_folder_for_the_hub_alone(tmp_path):
     own = with_tokens(with_markers(wordpiece()), AddedToken("newtoken"))
     written(tmp_path, own)
@@ -500,14 +408,6 @@ def test_added_tokens_are_carried_by_a_folder_for_the_hub_alone(tmp_path):
     assert ids(written_anew, texts) == ids(own, texts)
 
 
-def test_a_unigram_vocabulary_with_added_tokens_says_so(tmp_path):
-    written(tmp_path, with_markers(unigram()))
-    read = read_checkpoint_tokenizer(tmp_path)
-    for carried in (GraphTokenizer, describe):
-        with pytest.raises(InputError, match=r"with the added tokens \[DOC\], <q>"):
-            carried(read, 8)
-
-
 def test_a_trimmed_vocabulary_keeps_added_tokens(tmp_path):
     own = written(tmp_path, with_markers(wordpiece()))
     read = read_checkpoint_tokenizer(tmp_path)
@@ -517,15 +417,6 @@ def test_a_trimmed_vocabulary_keeps_added_tokens(tmp_path):
     assert trimmed.vocabulary_size < read.vocabulary_size
     [row] = trimmed.encode_plain(["[DOC] cat <q>"])
     assert [trimmed.pieces()[number] for number in row] == ["[DOC]", "cat", "<q>"]
-
-
-def test_settings_of_a_class_that_has_none(tmp_path):
-    """Such a class takes tokenizer.json as it stands; that of BERT changes it."""
-    cased = wordpiece(normalizer=normalizers.BertNormalizer(lowercase=False))
-    for name, row in (("PreTrainedTokenizerFast", "Un"), ("BertTokenizer", "un")):
-        written(tmp_path, cased, tokenizer_class=name, do_lower_case=True)
-        read = read_checkpoint_tokenizer(tmp_path)
-        assert read.encode(["Un"]) == [[2, cased.token_to_id(row), 3]]
 
 
 def test_sentencepiece_composes_what_is_not_in_nfkc(tmp_path):
@@ -545,16 +436,12 @@ def test_sentencepiece_composes_what_is_not_in_nfkc(tmp_path):
     assert read.encode(texts) == trained.encode(texts) != ids(own, texts)
 
 
-@pytest.mark.parametrize("first", [0, 20, 40])
-def test_random_tokenizers(first, tmp_path, monkeypatch):
+def test_random_tokenizers(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import random_tokenizers
 
     try:
-        rows = [
-            random_tokenizers.checked(seed, tmp_path)
-            for seed in range(first, first + 20)
-        ]
+        rows = [random_tokenizers.checked(seed, tmp_path) for seed in range(20)]
     finally:
         sys.modules.pop("random_tokenizers")
     outcomes = [row["outcome"] for row in rows]
@@ -600,8 +487,10 @@ def published(unigram_of_rebuild, style="words", mask="in vocabulary"):
     return own
 
 
-@pytest.mark.parametrize("style", ["words", "blanks"])
-@pytest.mark.parametrize("mask", ["in vocabulary", "added", None])
+@pytest.mark.parametrize(
+    ("style", "mask"),
+    [("words", "in vocabulary"), ("blanks", "added"), ("words", None)],
+)
 def test_rebuilt_model_is_the_model(unigram_of_rebuild, tmp_path, style, mask):
     own = published(unigram_of_rebuild, style, mask)
     own.save(str(tmp_path / "tokenizer.json"))
@@ -616,39 +505,16 @@ def test_rebuilt_model_is_the_model(unigram_of_rebuild, tmp_path, style, mask):
     ]
     table = old.normalizer_spec.precompiled_charsmap
     assert new.normalizer_spec.precompiled_charsmap == table
-    texts = made_texts(2000)
+    texts = made_texts(500)
     assert rebuilt.encode(texts) == unigram_of_rebuild.encode(texts)
-
-
-def test_ids_equal_those_of_the_tokenizers_library(unigram_of_rebuild):
-    own = published(unigram_of_rebuild)
-    own.encode_special_tokens = True
-    texts = made_texts(2000)
-    theirs = [row.ids for row in own.encode_batch(texts, add_special_tokens=False)]
-    ours = unigram_of_rebuild.encode_plain(texts)
-    differ = {t for t, a, b in zip(texts, theirs, ours, strict=True) if a != b}
-    # Where the library and SentencePiece differ: it takes names of special tokens in a
-    # text for those tokens, normalises by grapheme, and counts U+0085 as a blank.
-    known = [*REBUILD_FRAME, "\x85"]
-    assert not [
-        text
-        for text in differ
-        if not any(name in text for name in known) and not has_combining(text)
-    ]
-    assert len(differ) < len(texts) / 10
-    assert own.encode("a </s>", add_special_tokens=False).ids[-1] == 2
-    assert 2 not in unigram_of_rebuild.encode_plain(["a </s>"])[0]
 
 
 @pytest.mark.parametrize(
     "change",
     [
         lambda c: c["model"]["vocab"].append(["▁le▁ga", -1.5]),
-        lambda c: c["model"]["vocab"].append(["zz", -1.1]),
-        lambda c: c.update(normalizer={"type": "Lowercase"}),
         lambda c: c.update(normalizer={"type": "NFKC"}),
         lambda c: c.update(post_processor=None),
-        lambda c: c["post_processor"]["single"].pop(),
         lambda c: c["pre_tokenizer"]["pretokenizers"][1].update(replacement="_"),
         lambda c: c["pre_tokenizer"]["pretokenizers"][1].update(prepend_scheme="first"),
         lambda c: c["added_tokens"].append(
@@ -677,15 +543,3 @@ def test_what_sentencepiece_cannot_do_is_run_by_tokenizers(
     again = load_tokenizer(tmp_path / "saved")
     assert again.encode(texts, 8) == read.encode(texts, 8)
     assert again.fingerprint == read.fingerprint
-
-
-def test_bytes_of_unknown_characters_survive(unigram_of_rebuild, tmp_path):
-    content = json.loads(published(unigram_of_rebuild, mask=None).to_str())
-    count = len(content["model"]["vocab"])
-    content["model"]["vocab"] += [[f"<0x{byte:02X}>", -9.0] for byte in range(256)]
-    content["model"]["byte_fallback"] = True
-    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    read = read_checkpoint_tokenizer(tmp_path)
-    assert read.kind == "tokenizer_json"
-    ids = read.encode_plain(["\U0001f9ff"])[0]
-    assert ids[1:] == [count + byte for byte in "\U0001f9ff".encode()]

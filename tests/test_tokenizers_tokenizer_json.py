@@ -5,8 +5,8 @@ import json
 import pytest
 import tokenizers
 from tokenizer_files import FRAME, write_byte_pairs, write_wordpiece
-from tokenizer_texts import CORPUS, made_texts
-from tokenizers import decoders, pre_tokenizers, processors, trainers
+from tokenizer_texts import made_texts
+from tokenizers import processors
 
 from keras_msd.checks import InputError
 from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
@@ -49,13 +49,6 @@ def test_cased_vocabulary_by_hand(tmp_path):
     tokenizer = read_checkpoint_tokenizer(tmp_path)
     assert named(tokenizer, "Unaffable café") == "[CLS] Un ##aff ##able café [SEP]"
     assert named(tokenizer, "CAFÉ 日日") == "[CLS] [UNK] [UNK] [SEP]"
-
-
-def test_tokenizer_config_wins_over_tokenizer_json(tmp_path):
-    write_vocabulary(tmp_path)
-    assert named(read_checkpoint_tokenizer(tmp_path), "Un") == "[CLS] un [SEP]"
-    write_vocabulary(tmp_path, strip_accents=False)
-    assert named(read_checkpoint_tokenizer(tmp_path), "CAFÉ") == "[CLS] café [SEP]"
 
 
 def test_special_tokens_have_the_names_of_the_checkpoint(tmp_path):
@@ -142,35 +135,3 @@ def test_prefix_space_comes_from_the_configuration(tmp_path):
         write_byte_pairs(tmp_path, PIECES[4:], MERGES, add_prefix_space=prefix)
         tokenizer = read_checkpoint_tokenizer(tmp_path)
         assert named_of_bytepair(tokenizer, "hell") == ["<s>", first, "ll", "</s>"]
-
-
-def test_published_tokenizer_json_keeps_its_ids(tmp_path):
-    own = tokenizers.Tokenizer(tokenizers.models.BPE())
-    own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    own.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=600,
-        special_tokens=[*FRAME, "<mask>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    own.train_from_iterator(CORPUS, trainer)
-    own.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    own.enable_truncation(16)
-    own.enable_padding(length=16, pad_id=1, pad_token="<pad>")
-    own.save(str(tmp_path / "tokenizer.json"))
-    own.no_truncation()
-    own.no_padding()
-    tokenizer = read_checkpoint_tokenizer(tmp_path)
-    texts = made_texts()
-    ours = tokenizer.encode(texts)
-    theirs = [row.ids for row in own.encode_batch(texts)]
-    differ = {t for t, a, b in zip(texts, theirs, ours, strict=True) if a != b}
-    names = [*FRAME, "<mask>"]
-    assert differ == {text for text in texts if any(name in text for name in names)}
-    for text, ids in zip(texts, tokenizer.encode_plain(texts), strict=True):
-        assert own.decode(ids) == text
-    tokenizer.save(tmp_path / "saved")
-    again = load_tokenizer(tmp_path / "saved")
-    assert again.encode(texts) == ours
-    assert again.fingerprint == tokenizer.fingerprint

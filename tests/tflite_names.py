@@ -25,12 +25,3 @@ def check_names(file: Path) -> None:
     assert all(ends) and all(inner)
     assert len({*ends, *inner}) == len(ends) + len(inner)
     assert max(map(len, inner)) <= 3  # names of the traced graph would be dead weight
-
-
-def name_bytes(file: Path) -> int:
-    """Return how many bytes the names of inner tensors take.
-
-    A name has its place in the tensor's table, its length, and ends in a zero; each
-    fills four bytes.
-    """
-    return sum(8 + 4 * (len(name) // 4 + 1) for name in tensor_names(file)[1])

@@ -96,39 +96,22 @@ def loaders_folder() -> Path:
     return inside if inside.is_dir() else Path(__file__).resolve().parents[2] / "export"
 
 
-# Of each format: where its functions are. An exporter is imported when it is used: it
-# needs libraries of its own.
-FUNCTIONS = {
-    "saved_model": {"write": "saved_model.write", "load": "saved_model.load"},
-    "litert": {"write": "litert.write_ids", "load": "litert_files.load_ids"},
-    "litert_text": {"write": "litert.write_text", "load": "litert_files.load_text"},
-    "onnx": {"write": "onnx.write_ids", "load": "onnx_files.load_ids"},
-    "onnx_text": {"write": "onnx.write_text", "load": "onnx_files.load_text"},
-    "huggingface": {
-        "write": "huggingface.write",
-        "load": "huggingface.load",
-        "compared": "huggingface.compared",
-        "header": "huggingface.header",
-    },
-    "gguf": {"write": "gguf.write", "load": "gguf.load"},
-    "model2vec": {
-        "write": "model2vec.write",
-        "load": "model2vec.load",
-        "compared": "model2vec.compared",
-    },
-}
+FUNCTIONS = ("write", "load", "compared", "header")
 
 
-def _functions(format: str) -> dict[str, Any]:
-    places = {name: it.split(".") for name, it in FUNCTIONS[format].items()}
-    return {
-        name: OnUse(f"keras_msd.export.{module}", function)
-        for name, (module, function) in places.items()
-    }
+def _record(name: str, settings: dict[str, Any]) -> Format:
+    """Make the record of a built-in format; its modules are imported when used.
+
+    An exporter needs libraries of its own.
+    """
+    for function in settings.keys() & FUNCTIONS:
+        module, _, attribute = settings[function].rpartition(".")
+        settings[function] = OnUse(f"keras_msd.export.{module}", attribute)
+    return Format(name=name, **settings)
 
 
 FORMATS = {
-    name: Format(name=name, **settings, **_functions(name))
+    name: _record(name, settings)
     for name, settings in read_toml(Path(__file__).with_name("formats.toml")).items()
 }
 

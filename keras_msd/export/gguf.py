@@ -60,7 +60,9 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     writer = gguf.GGUFWriter(path / FILE, "bert")
     writer.add_name("Sentence encoder")
     writer.add_description(f"made with keras-msd {__version__}")
-    writer.add_file_type(gguf.LlamaFileType[_file_type(quantize)])
+    kind = TYPES[quantize]
+    whole = "ALL_F32" if quantize is None else f"MOSTLY_{kind}"
+    writer.add_file_type(gguf.LlamaFileType[whole])
     writer.add_context_length(encoder.max_length)
     writer.add_embedding_length(config.hidden_dim)
     writer.add_feed_forward_length(config.intermediate_dim)
@@ -71,7 +73,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     writer.add_pooling_type(gguf.PoolingType[POOLINGS[config.pooling]])
     writer.add_bool(NORMALIZE, config.normalize)
     _add_tokenizer(writer, encoder.tokenizer)
-    stored = _add_tensors(writer, encoder, gguf, TYPES[quantize])
+    stored = _add_tensors(writer, encoder, gguf, kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -162,10 +164,6 @@ def _check(config: EncoderConfig, quantize: str | None) -> None:
             f"rows of a multiple of {BLOCK} in 8 or 4 bits. Received: "
             f"{' and '.join(found)}. Use the format `onnx` or `litert`."
         )
-
-
-def _file_type(quantize: str | None) -> str:
-    return "ALL_F32" if quantize is None else f"MOSTLY_{TYPES[quantize]}"
 
 
 def _add_tokenizer(writer: Any, tokenizer: Any) -> None:

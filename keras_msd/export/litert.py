@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
-from keras_msd.checks import InputError, one_of, require
+from keras_msd.checks import InputError, require
 from keras_msd.export.litert_files import (
     FILE,
     SIGNATURE,
@@ -262,7 +262,6 @@ def quantize_kernels(model: TFLiteModel, kind: str) -> dict[str, int]:
         InputError: `kind` is "int4" and every kernel would have 8 bits.
     """
     store = {"float16": _halve, "int8": _to_eight_bits, "int4": _to_four_bits}
-    one_of(("float32", *store), kind=kind)
     stored: Counter[str] = Counter()
     for index in _kernels(model):
         tensor = model.graph.tensors[index]

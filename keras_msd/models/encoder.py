@@ -1,4 +1,4 @@
-"""The class `Encoder`: a tokenizer and a Keras model."""
+"""Encoders: a tokenizer and a Keras model; and a guide, their embedding block alone."""
 
 import re
 from collections.abc import Callable, Iterable

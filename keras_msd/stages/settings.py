@@ -14,9 +14,9 @@ from keras_msd.choices import (
     WARMUP,
     WEIGHT_DECAY,
     Dims,
+    IntegerScheme,
     Schedule,
 )
-from keras_msd.quantize import IntegerScheme
 
 if TYPE_CHECKING:
     import keras

@@ -9,9 +9,10 @@ import numpy as np
 from keras import ops
 
 from keras_msd.checks import one_of
+from keras_msd.choices import IntegerScheme
 from keras_msd.models.encoder_folder import bits_of
 from keras_msd.models.network import WORD, matrix
-from keras_msd.quantize import LARGEST, IntegerScheme, kernel_integers, quantize_table
+from keras_msd.quantize import LARGEST, kernel_integers, quantize_table
 from keras_msd.training.chunks import OwnValues, random_states
 
 

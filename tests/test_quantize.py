@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.export.tensorflow_network import TensorFlowNetwork
-from keras_msd.quantize import FULL, quantize_table, to_integers
-from keras_msd.testing import tiny_encoder, tiny_tokenizer
+from keras_msd.quantize import quantize_table, to_integers
 
 RNG = np.random.default_rng(0)
 
@@ -38,14 +36,6 @@ def test_four_bits_of_any_width_stay_close(width):
     assert unclipped.mean() > 0.85
 
 
-def test_clipping_lowers_the_error():
-    table = RNG.normal(size=(40, 32)).astype(np.float32)
-    plain = np.abs(table).max(axis=1, keepdims=True) / 7
-    naive = np.clip(np.rint(table / plain), -7, 7) * plain
-    ours = quantize_table(table, 4).dequantize()
-    assert np.square(ours - table).mean() < np.square(naive - table).mean()
-
-
 @pytest.mark.parametrize(
     ("size", "dtype"), [(1.0, "float16"), (1e-5, "float32"), (1e6, "float32")]
 )
@@ -71,44 +61,3 @@ def test_bad_arguments():
         quantize_table(table, 2)
     with pytest.raises(InputError, match="must divide"):
         to_integers(table, 8, group=4)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"bottleneck_dim": 8},
-        {"bottleneck_dim": None},
-    ],
-)
-@pytest.mark.parametrize("table", ["float16", "int8", "int4"])
-def test_the_network_equals_one_with_the_dequantised_table(fields, table):
-    encoder = tiny_encoder(tiny_tokenizer(), **fields)
-    before = encoder.weights()
-    texts = ["The cat sleeps.", "", "Ein Hund läuft im Park und im Haus."]
-    batch = next(encoder._batches(texts, 8))[1]
-    ours = TensorFlowNetwork(encoder, FULL._replace(table=table))(**batch)
-
-    word = before["embedding/word"]
-    if table == "float16":
-        expanded = word.astype(np.float16).astype(np.float32)
-    else:
-        expanded = quantize_table(word, {"int8": 8, "int4": 4}[table]).dequantize()
-    assert not np.array_equal(expanded, word)
-    encoder.set_weights(before | {"embedding/word": expanded})
-    expected = encoder.model.predict_on_batch(batch)
-    np.testing.assert_allclose(ours, expected, atol=1e-6)
-
-
-def test_the_table_is_stored_small():
-    encoder = tiny_encoder(tiny_tokenizer(), bottleneck_dim=64)
-    rows = encoder.config.vocabulary_size
-
-    def stored(table):
-        network = TensorFlowNetwork(encoder, FULL._replace(table=table))
-        word = network.stored["embedding/word"]
-        return {(v.dtype.name, tuple(v.shape)) for v in word.variables}
-
-    assert stored("float32") == {("float32", (rows, 64))}
-    assert stored("float16") == {("float16", (rows, 64))}
-    assert stored("int8") == {("int8", (rows, 64)), ("float32", (rows, 1))}
-    assert stored("int4") == {("uint8", (rows, 32)), ("float16", (rows, 2))}

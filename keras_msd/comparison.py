@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from itertools import cycle, islice
 from pathlib import Path
@@ -232,23 +232,17 @@ class Group:
                     f"Received: none for {text!r:.80}. Add pairs with other sentences."
                 )
 
-    def ranks(
-        self, sources: np.ndarray, targets: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield margins and ranks of all pairs, both `(n,)`, for each direction.
-
-        Args:
-            sources: Vectors of length one, float64 `(number of sources, dim)`.
-            targets: The same of the targets.
-        """
-        yield _ranks(sources, targets, self.rows)
-        yield _ranks(targets, sources, self.rows[:, ::-1])
-
 
 def _ranks(
     queries: np.ndarray, candidates: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return margin and rank of each pair `(row of query, row of candidate)`."""
+    """Return margin and rank of each pair `(row of query, row of candidate)`.
+
+    Args:
+        queries: Vectors of length one, float64 `(number of queries, dim)`.
+        candidates: The same of the candidates.
+        rows: The pairs, int64 `(n, 2)`.
+    """
     order = np.argsort(rows[:, 0], kind="stable")
     of_query = np.split(rows[order, 1], np.cumsum(np.bincount(rows[:, 0]))[:-1])
     margins, ranks = np.empty(len(rows)), np.empty(len(rows), np.int64)
@@ -306,11 +300,12 @@ class Questions:
         row = {text: place for place, text in enumerate(self.texts)}
         found = []
         for group in self.groups:
-            sides = (
+            left, right = (
                 units[[row[text] for text in side]]
                 for side in (group.sources, group.targets)
             )
-            found.append(list(group.ranks(*sides)))
+            forward = _ranks(left, right, group.rows)
+            found.append([forward, _ranks(right, left, group.rows[:, ::-1])])
         # (direction, margin or rank, pair)
         margins, ranks = np.concatenate(found, axis=-1).transpose(1, 0, 2)
         return margins, ranks

@@ -1,4 +1,4 @@
-"""An encoder that is a table, and rank correlation from its definition."""
+"""An encoder that is a table, rank correlation from its definition, made rows."""
 
 import numpy as np
 
@@ -6,8 +6,9 @@ import numpy as np
 class Table:
     """Gives each sentence a vector made by hand or drawn once; counts what it sees."""
 
-    def __init__(self, vectors=None, dim=8, seed=0):
+    def __init__(self, vectors=None, dim=8, seed=0, dtype=np.float32):
         self.vectors, self.dim, self.seen = dict(vectors or {}), dim, []
+        self.dtype = dtype
         self.random = np.random.default_rng(seed)
 
     def encode(self, texts):
@@ -15,7 +16,7 @@ class Table:
         for text in texts:
             if text not in self.vectors:
                 self.vectors[text] = self.random.normal(size=self.dim)
-        return np.array([self.vectors[text] for text in texts], np.float32)
+        return np.array([self.vectors[text] for text in texts], self.dtype)
 
 
 def ranks(values):
@@ -32,3 +33,12 @@ def spearman(encoder, rows):
         a, b = (np.asarray(encoder.vectors[one], float) for one in (first, second))
         cosines.append(round(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)), 6))
     return 100 * np.corrcoef(ranks(cosines), ranks([row[0] for row in rows]))[0, 1]
+
+
+def made_rows(code, pairs=30):
+    """Return rows of a similarity set whose sentences name their language."""
+    gold = np.random.default_rng(4).integers(0, 26, pairs) / 5
+    return [
+        (float(g), f'{code}, "one" {i}', f"{code} two {i % 23}")
+        for i, g in enumerate(gold)
+    ]

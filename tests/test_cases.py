@@ -8,13 +8,7 @@ import pytest
 import keras_msd as msd
 
 CASES = Path(__file__).parents[2] / "shared" / "cases"
-HOUSE = ("A house.", "Ein Haus.", "de", "en")
 pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason="the cases are not there")
-
-
-@pytest.fixture(scope="module")
-def encoder():
-    return msd.testing.tiny_encoder()
 
 
 def ids(name, *texts):
@@ -23,10 +17,6 @@ def ids(name, *texts):
 
 def encoded(name, *texts):
     return msd.load_encoder(CASES / name).encode(list(texts))
-
-
-def pairs(name):
-    return [tuple(pair) for pair in msd.data.read_pairs(CASES / name)]
 
 
 def test_tokenizers_give_the_ids_of_their_own_library():
@@ -48,37 +38,3 @@ def test_folders_of_sentence_transformers_are_read():
     row = table[5].astype(np.float32)
     given = encoded("20/model", "hello")[0]
     np.testing.assert_allclose(given, row / np.linalg.norm(row), atol=1e-6)
-
-
-def test_texts_are_texts(encoder):
-    table = type(
-        "DataFrame", (), {"columns": ["text"], "__iter__": lambda _: iter("t")}
-    )
-    with pytest.raises(msd.InputError, match="a table"):
-        encoder.encode(table())
-    with pytest.raises(msd.InputError, match="one column of a table"):
-        encoder.encode({"text": ["a", "b", "c"]})
-    np.testing.assert_array_equal(
-        encoder.encode(np.array("a cat")), encoder.encode("a cat")
-    )
-    with pytest.raises(msd.InputError, match="hf://sentence-transformers/LaBSE"):
-        msd.load_encoder("sentence-transformers/LaBSE")
-
-
-def test_files_of_pairs_are_read():
-    for name in ("14/train.json", "19/talks.en-de.jsonl", "24/a.jsonl"):
-        assert pairs(name) == [HOUSE]
-    assert pairs("24/b.en-de.tsv") == [HOUSE]
-    assert [pair[1] for pair in pairs("15/memory.en-de.tmx")] == [
-        "Ein Haus.",
-        "Eine Katze.",
-        "Ein Hund.",
-    ]
-    with pytest.raises(msd.InputError, match="format is not clear"):
-        pairs("17/app.po")
-
-
-def test_what_mine_wrote_is_read():
-    cat, hello = pairs("13/pairs.en-de.tsv")
-    assert cat[:2] == ("A cat sleeps.", "Eine Katze schläft.")
-    assert hello[:2] == ("Hello.", "Hallo.")

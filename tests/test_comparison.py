@@ -1,12 +1,7 @@
 """`compare`: pairs counted one by one, a stub of the embeddings API, the command."""
 
 import json
-import re
-import signal
-import subprocess
-import sys
 import threading
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
@@ -14,13 +9,15 @@ import numpy as np
 import pytest
 from command_line import fails, result, run
 from scipy.stats import binom
-from table_encoder import Table, spearman
+from table_encoder import Table
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.data import Pair, read_pairs
 from keras_msd.evaluate import EmbeddingsAPI, adapters, compare
 from keras_msd.testing import tiny_encoder, tiny_pairs
+
+pytestmark = pytest.mark.usefixtures("no_graphs")
 
 
 def cosine(left, right):
@@ -111,16 +108,6 @@ def test_languages_do_not_compete():
     assert (found["pairs"], found["sources"], found["targets"]) == (4, 2, 4)
 
 
-def test_graded_rows():
-    pairs, vectors = swapped(6, 2)
-    rows = [(5.0, "s0", "t0"), (3.0, "s1", "s2"), (0.0, "s3", "t3")]
-    encoder = Table(vectors)
-    found = compare({"a": encoder}, pairs, rows)
-    wanted = spearman(encoder, rows)
-    assert found["encoders"][0]["spearman"] == pytest.approx(wanted, abs=1e-4)
-    assert not found["solved"]
-
-
 class Other:
     """Looks like a `SentenceTransformer`."""
 
@@ -142,7 +129,7 @@ class Other:
 
 def test_prefixes_and_sizes(tmp_path):
     pairs, vectors = swapped(8, 2)
-    encoder = tiny_encoder()
+    encoder = tiny_encoder(num_layers=0)
     encoder.save(tmp_path / "saved")
     files = [path for path in (tmp_path / "saved").rglob("*") if path.is_file()]
     plain, other = Table(), Other(vectors)
@@ -303,7 +290,7 @@ def test_addresses_that_are_none(server):
 
 @pytest.fixture
 def place(tmp_path):
-    tiny_encoder().save(tmp_path / "saved")
+    tiny_encoder(num_layers=0).save(tmp_path / "saved")
     rows = [f"{pair.source},{pair.target}" for pair in tiny_pairs()]
     text = "\n".join(["English,German", *(row for row in rows if row.count(",") == 1)])
     (tmp_path / "own.csv").write_text(text, encoding="utf-8")
@@ -339,14 +326,9 @@ def test_the_command(capsys, place, server, monkeypatch):
     [line] = [line for line in out.splitlines() if "saved" in line]
     assert line.split()[1] == f"{wanted['precision']:.1f}"
     assert "cannot tell" not in out
-
-
-def test_pairs_that_are_too_easy(capsys, place):
     rows = ["English,German", "tea,tea", "a cat,a cat", "it rains,it rains"]
     (place / "easy.csv").write_text("\n".join(rows))
-    words = ("compare", place / "saved", "--pairs", place / "easy.csv")
-    assert result(capsys, *words)["solved"] is True
-    _, out, _ = run(capsys, *words)
+    _, out, _ = run(capsys, "compare", "saved", "--pairs", "easy.csv")
     assert "P@1 on these pairs cannot tell them apart" in out
 
 
@@ -360,25 +342,3 @@ def test_files_are_read_before_an_encoder_is_looked_for(capsys, place):
     assert "NAME=TEXT" in message and "nowhere" in message
     message = fails(capsys, *words, "--api-key", "nowhere=NO_SUCH_VARIABLE")
     assert "NO_SUCH_VARIABLE must hold the key" in message
-
-
-@contextmanager
-def serving(*words):
-    command = [sys.executable, "-m", "keras_msd", "serve", *map(str, words)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        yield re.search(r"http://\S+/v1", server.stdout.readline())[0]
-    finally:
-        server.send_signal(signal.SIGINT)
-        server.communicate(timeout=60)
-
-
-@pytest.mark.slow
-def test_our_own_server(place):
-    pytest.importorskip("fastapi")
-    pairs = list(read_pairs(place / "own.csv"))
-    with serving(place / "saved", "--port", 0) as address:
-        local, served = compare([place / "saved", address], pairs)["encoders"]
-    for key in ("precision", "source_to_target", "interval", "mrr", "dim"):
-        assert served[key] == local[key]
-    assert served["margin"] == pytest.approx(local["margin"], abs=1e-5)

@@ -1,10 +1,14 @@
-"""Bitext mining against loops, the best F1, and BUCC 2018."""
+"""Bitext mining against loops, the best F1, BUCC 2018, thresholds against counting."""
+
+from functools import partial
 
 import numpy as np
 import pytest
+import table_encoder
 
 from keras_msd import evaluate
 from keras_msd.checks import InputError
+from keras_msd.evaluate import calibrate_threshold
 from keras_msd.evaluate.bitext import (
     MARGINS,
     MinedPair,
@@ -17,16 +21,7 @@ from keras_msd.evaluate.bitext import (
 )
 from keras_msd.evaluate.parts import read_parts
 
-
-class Table:
-    """Gives each sentence a vector made by hand; counts what it sees."""
-
-    def __init__(self, vectors):
-        self.vectors, self.seen = vectors, []
-
-    def encode(self, texts):
-        self.seen += texts
-        return np.array([self.vectors[text] for text in texts], np.float64)
+Table = partial(table_encoder.Table, dtype=np.float64)
 
 
 def brute_force(sources, targets, margin, k):
@@ -103,22 +98,6 @@ def test_ties(margin, k):
 def test_negative_means_have_no_ratio():
     sources, targets = np.array([[1.0, 0], [0, 0]]), np.array([[-1.0, 0], [-1, 0.5]])
     assert mine_vectors(sources, targets) == [(0, 0, 0)]
-
-
-def test_formulas_by_hand():
-    # Cosines of a with x and y: 1 and 0; of b: 0.6 and 0.8. All neighbours count.
-    vectors = {"a": [1, 0], "b": [0.6, 0.8], "x": [1, 0], "y": [0, 1]}
-    encoder = Table(vectors)
-    own, other = (1 + 0) / 2, (1 + 0.6) / 2
-    second_own, second_other = (0.6 + 0.8) / 2, (0 + 0.8) / 2
-    for margin, first, second in (
-        ("ratio", 1 / ((own + other) / 2), 0.8 / ((second_own + second_other) / 2)),
-        ("distance", 1 - (own + other) / 2, 0.8 - (second_own + second_other) / 2),
-        ("absolute", 1, 0.8),
-    ):
-        found = mine(encoder, ["a", "b"], ["x", "y"], margin)
-        same(found, [(first, 0, 0), (second, 1, 1)])
-    assert isinstance(found[0], MinedPair)
 
 
 def test_threshold_and_what_is_encoded():
@@ -307,13 +286,6 @@ def test_threshold_of_another_split(folder):
     assert found["f1"] < mined(test)["f1"], "tuning elsewhere has its price"
 
 
-def test_places_of_the_files(folder):
-    assert read_bucc(folder / "de-en", "de") == read_bucc(folder, "de")
-    (folder / "data" / "bucc2018").mkdir(parents=True)
-    (folder / "de-en").rename(folder / "data" / "bucc2018" / "de-en")
-    assert len(read_bucc(folder / "data", "de").gold) == 20
-
-
 def test_two_languages_without_english(tmp_path):
     sentences = {"de": "de-1\tde 1\n", "fr": "fr-1\tfr 1\n", "gold": "de-1\tfr-1\n"}
     for ending, text in sentences.items():
@@ -326,20 +298,12 @@ def test_two_languages_without_english(tmp_path):
 
 
 def test_errors_say_what_is_missing(folder):
-    with pytest.raises(InputError, match="lacks it-en.training.it, .*Unpack"):
-        read_bucc(folder, "it")
     (folder / "de-en" / "de-en.training.gold").unlink()
     words = r"lacks de-en.training.gold of BUCC 2018. Unpack bucc2018-de-en.training-g"
     with pytest.raises(InputError, match=words):
         score(folder, ["fr", "de"])
     with pytest.raises(InputError, match="Gold pairs of `test`"):
         score(folder, ["fr"], split="test")
-    with pytest.raises(InputError, match="`split` must be one of.*`train`"):
-        score(folder, ["fr"], split="training")
-    with pytest.raises(InputError, match="`languages` must be at least 1"):
-        score(folder, [])
-    with pytest.raises(InputError, match="does not exist"):
-        read_bucc(folder / "none", "de")
 
 
 @pytest.mark.parametrize(
@@ -355,3 +319,96 @@ def test_broken_files(folder, ending, text, words):
     (folder / "de-en" / f"de-en.training.{ending}").write_text(text)
     with pytest.raises(InputError, match=words):
         read_bucc(folder, "de")
+
+
+class Noisy:
+    """Vectors by text; a translation is its source and some noise."""
+
+    def __init__(self, pairs, noise, dim=6):
+        draw = np.random.default_rng(3)
+        self.table = {}
+        for source, target in pairs:
+            one = self.table.setdefault(source, draw.normal(size=dim))
+            self.table.setdefault(target, one + noise * draw.normal(size=dim))
+
+    def encode(self, texts):
+        return np.array([self.table[text] for text in texts])
+
+
+def answers(encoder, pairs):
+    """Return (cosine, is it a translation) of every answer, each query by itself."""
+    known, found = set(pairs), []
+    sides = [list(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1)]
+
+    def cosine(one, other):
+        a, b = encoder.table[one], encoder.table[other]
+        return round(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)), 10)
+
+    for way in (1, -1):
+        queries, candidates = sides[::way]
+        for query in queries:
+            of = [
+                (cosine(query, other), (query, other)[::way] in known)
+                for other in candidates
+            ]
+            found += [one for one in of if one[1]]
+            found += sorted(one for one in of if not one[1])[-1:]
+    return found
+
+
+PAIRS = [(f"s{i}", f"t{i}") for i in range(60)] + [("s0", "t0 again"), ("s1 too", "t1")]
+
+
+@pytest.mark.parametrize("precision", [0.6, 0.8, 0.95, 1.0])
+def test_lowest_threshold_of_the_precision(precision):
+    encoder = Noisy(PAIRS, noise=0.45)
+    found = calibrate_threshold(encoder, [*PAIRS, PAIRS[0]], precision, name="made")
+    scored = answers(encoder, PAIRS)
+    total = sum(right for _, right in scored)
+    assert total == 2 * len(PAIRS)
+
+    def at(threshold):
+        kept = [right for cosine, right in scored if cosine >= threshold]
+        return sum(kept), len(kept)
+
+    precise = [
+        cosine
+        for cosine, _ in scored
+        if at(cosine)[0] >= precision * at(cosine)[1]
+    ]  # fmt: skip
+    lowest = min(precise)
+    below = max((cosine for cosine, _ in scored if cosine < lowest), default=lowest)
+    assert found["cosine"] == pytest.approx((lowest + below) / 2, abs=1e-9)
+    right, kept = at(found["cosine"])
+    assert (right, kept) == at(lowest) and 0 < right < total
+    assert found["precision"] == round(100 * right / kept, 4) >= 100 * precision
+    assert found["recall"] == round(100 * right / total, 4)
+    assert (found["pairs"], found["asked"], found["set"]) == (
+        62,
+        100 * precision,
+        "made",
+    )
+
+
+def test_no_threshold_where_nothing_is_found():
+    pairs = [("a", "1"), ("b", "2")]
+    encoder = Noisy(pairs, noise=0)
+    encoder.table |= {"1": encoder.table["b"], "2": encoder.table["a"]}
+    found = calibrate_threshold(encoder, pairs)
+    assert found["cosine"] is found["precision"] is None and found["pairs"] == 2
+
+
+def test_without_any_wrong_answer_all_are_kept():
+    pairs = [("a", "1"), ("a", "2")]
+    encoder = Noisy(pairs, noise=0.3)
+    found = calibrate_threshold(encoder, pairs)
+    lowest = min(cosine for cosine, _ in answers(encoder, pairs))
+    assert found["cosine"] == pytest.approx(lowest) and found["recall"] == 100
+
+
+def test_thresholds_of_what_does_not_fit():
+    encoder = Noisy(PAIRS, noise=0)
+    with pytest.raises(InputError, match="`precision` must be above 0 and at most 1"):
+        calibrate_threshold(encoder, PAIRS, 1.5)
+    with pytest.raises(InputError, match="`pairs` must be at least 1"):
+        calibrate_threshold(encoder, [])

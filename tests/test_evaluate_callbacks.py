@@ -8,6 +8,8 @@ from keras_msd.checks import InputError
 from keras_msd.evaluate import mse, retrieval, sts
 from keras_msd.evaluate.callbacks import ScoreCallback
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 TEXTS = [f"text {i}" for i in range(24)]
 PAIRS = list(zip(TEXTS[:12], TEXTS[12:], strict=True))
 ROWS = [(float(i % 5), one, two) for i, (one, two) in enumerate(PAIRS)]
@@ -107,24 +109,6 @@ def test_scores_in_the_logs_and_best_weights():
     check(run())
 
 
-def test_scores_are_those_of_the_weights_at_that_time():
-    encoder = Linear()
-    callbacks = [by_rank(encoder), by_translation(encoder)]
-    history = encoder.fit(callbacks, epochs=2).history
-    assert history["dev_spearman"][-1] == sts(encoder, ROWS)["spearman"]
-    precision = retrieval(encoder, PAIRS)["precision"]
-    assert history["dev_precision"][-1] == precision
-    assert history["dev_spearman"][0] != history["dev_spearman"][1]
-
-
-def test_without_best_weights_training_goes_on():
-    encoder = Linear()
-    scripted = Scripted(encoder, [5, 1])
-    encoder.fit([scripted], epochs=1)
-    last = encoder.model.get_weights()[0]
-    assert np.array_equal(last, scripted.seen[1]) and scripted.best_step == 0
-
-
 def test_weights_before_training_may_be_the_best():
     encoder = Linear()
     before = encoder.model.get_weights()[0].copy()
@@ -134,13 +118,6 @@ def test_weights_before_training_may_be_the_best():
     assert scripted.best == 7 and not np.array_equal(scripted.seen[2], before)
 
 
-def test_early_stopping_sees_the_scores():
-    encoder = Linear()
-    stop = keras.callbacks.EarlyStopping("dev_good", patience=1, mode="max")
-    history = encoder.fit([Scripted(encoder, [0, 3, 2, 9]), stop], epochs=9).history
-    assert history["dev_good"] == [3, 2]
-
-
 def test_patience_counts_looks_since_the_best():
     encoder = Linear()  # four updates an epoch
     options = {"every": 1, "patience": 2, "best_weights": True}
@@ -148,28 +125,6 @@ def test_patience_counts_looks_since_the_best():
     encoder.fit([scripted], epochs=9)
     assert [one["dev_good"] for one in scripted.record] == [1, 0, 2, 2, 1]
     assert np.array_equal(encoder.model.get_weights()[0], scripted.seen[2])
-
-
-def test_in_a_stage(tokenizer, tmp_path):
-    from keras_msd.data.batches import PairBatches
-    from keras_msd.data.store import GuideStore
-    from keras_msd.stages import TeachAssistant
-    from keras_msd.testing import tiny_encoder, tiny_pairs
-
-    teacher = tiny_encoder(tokenizer, num_layers=0)
-    encoder = tiny_encoder(tokenizer, dropout=0.0, num_layers=0)
-    pairs = tiny_pairs()
-    guides = {"teacher": (GuideStore(teacher, tmp_path), "source")}
-    batches = PairBatches(pairs, encoder, guides, batch_size=4, multiple=32)
-    stage = TeachAssistant(encoder)
-    stage.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
-    vectors = teacher.encode([pair.source for pair in pairs])
-    texts = [pair.target for pair in pairs]
-    callback = by_error(encoder, vectors, texts, best_weights=True)
-    history = stage.fit(batches, epochs=3, verbose=0, callbacks=[callback]).history
-    assert len(history["dev_mse"]) == 3
-    assert callback.best > callback.record[0]["dev_negative_mse"]
-    assert mse(encoder, vectors, texts)["mse"] == pytest.approx(-callback.best)
 
 
 def test_unfit_data_is_refused_before_training():

@@ -1,10 +1,14 @@
+"""The nearest vectors against sorting, and the search for sentences."""
+
 import tracemalloc
 
 import numpy as np
 import pytest
+from table_encoder import Table
 
+import keras_msd
 from keras_msd.checks import InputError
-from keras_msd.evaluate import nearest
+from keras_msd.evaluate import Match, nearest, neighbours
 from keras_msd.evaluate.nearest import top_k
 
 
@@ -63,17 +67,6 @@ def test_ties_go_to_the_lower_row(small_blocks, k):
     np.testing.assert_array_equal(found[1][4], np.arange(k))
 
 
-def test_copies_are_ties_at_any_width_and_place():
-    # A product of matrices may round equal columns differently at different places.
-    draw = np.random.default_rng(0)
-    candidates = draw.normal(size=(9001, 19)).astype(np.float32)
-    copies = [17, 4095, 4096, 5000, 8191, 8200, 9000]
-    candidates[copies] = candidates[17] * np.float32(3)
-    cosines, rows = top_k(candidates[copies] / 7, candidates, 7)
-    assert rows.tolist() == [copies] * 7
-    assert (cosines == 1).all()
-
-
 def test_nearly_equal_candidates_are_told_apart():
     # They differ by 5e-10, less than float32 can tell: exact cosines find the order.
     draw = np.random.default_rng(1)
@@ -120,14 +113,6 @@ def test_memory_does_not_grow_with_the_candidates():
     assert peaks[0] < 40e6
 
 
-def test_a_file_that_is_mapped(tmp_path):
-    draw = np.random.default_rng(4)
-    vectors = draw.normal(size=(50, 4)).astype(np.float32)
-    np.save(tmp_path / "v.npy", vectors)
-    mapped = np.load(tmp_path / "v.npy", mmap_mode="r")
-    same(top_k(vectors[:3], mapped, 2), brute_force(vectors[:3], vectors, 2))
-
-
 def test_mistakes():
     good = np.eye(3)
     hole = np.eye(3)
@@ -147,3 +132,42 @@ def test_mistakes():
     ):
         with pytest.raises(InputError, match=words):
             top_k(queries, candidates, 1)
+
+
+PLANE = {"north": [0, 3], "north again": [0, 1], "north-east": [1, 1], "Nord": [0, 2]}
+PLANE |= {"east": [2, 0], "south": [0, -1], "Ost": [1, 0]}
+PLACES = ["south", "east", "north again", "north-east", "north"]
+
+
+def test_nearest_first_ties_in_the_given_order():
+    found = keras_msd.search(Table(PLANE), "Nord", PLACES, top=3)
+    assert found == [
+        Match(1.0, 2, "north again"),
+        Match(1.0, 4, "north"),
+        Match(round(1 / np.sqrt(2), 6), 3, "north-east"),
+    ]
+
+
+def test_neighbours_are_what_a_report_shows_and_nothing_is_encoded_twice():
+    plane = Table(PLANE)
+    queries = [("Nord", "de"), ("Ost", "de")]
+    found = neighbours(plane, queries, [*PLACES, "north", "east"], top=2)
+    wanted = [
+        [("north again", 1.0), ("north", 1.0)],
+        [("east", 1.0), ("north-east", 0.7071)],
+    ]
+    for one, (query, code), near in zip(found, queries, wanted, strict=True):
+        named = [{"sentence": text, "cosine": cosine} for text, cosine in near]
+        assert one == {"query": query, "language": code, "neighbours": named}
+    assert len(plane.seen) == len(set(plane.seen)) == 7
+
+
+def test_bad_requests():
+    with pytest.raises(InputError, match="`top` must be at least 1"):
+        keras_msd.search(Table(PLANE), "Nord", PLACES, top=0)
+    with pytest.raises(InputError, match="`sentences` must be at least 1"):
+        keras_msd.search(Table(PLANE), "Nord", [])
+    with pytest.raises(InputError, match="`query` must hold strings"):
+        keras_msd.search(Table(PLANE), ["Nord", None], PLACES)
+    with pytest.raises(InputError, match="must be a list of sentences"):
+        keras_msd.search(Table(PLANE), "Nord", "north")

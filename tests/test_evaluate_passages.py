@@ -6,14 +6,12 @@ from math import log2
 
 import numpy as np
 import pytest
-from command_line import result
 from table_encoder import Table
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import passages, score_set
 from keras_msd.evaluate.parts import half_of
 from keras_msd.evaluate.rows import asked_sets, evaluation_files, score_row
-from keras_msd.testing import tiny_encoder
 
 
 def tied_set():
@@ -186,7 +184,7 @@ def test_halves_have_each_query_once(tmp_path):
     assert sum(one["queries"] for one in scores.values()) == 8
 
 
-def test_recipes_and_the_command_line(tmp_path, capsys):
+def test_in_a_recipe(tmp_path):
     flat(tmp_path / "retrieval")
     flat(tmp_path / "retrieval", "faq.en")
     recipe = {"data": {"languages": ["de"]}, "evaluate": {"sets": ["retrieval"]}}
@@ -197,10 +195,6 @@ def test_recipes_and_the_command_line(tmp_path, capsys):
     row = score_row(recipe, tmp_path, Table())
     score = expected()["ndcg_at_10"]
     assert row == {"ndcg_at_10": score, "tracks": {"ndcg_at_10-faq.de": score}}
-    tiny_encoder().save(tmp_path / "encoder")
-    words = ("--data", tmp_path, "--set", "retrieval", "--languages", "en")
-    found = result(capsys, "evaluate", tmp_path / "encoder", *words)
-    assert found["primary"] == "ndcg_at_10" and list(found["tracks"]) == ["faq.en"]
 
 
 @pytest.mark.parametrize(

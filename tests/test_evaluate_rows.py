@@ -2,13 +2,11 @@
 
 import pytest
 from small_recipe import sentences, write_rows
-from table_encoder import Table
-from test_evaluate_stsb_multilingual import made_rows, write_ours
+from table_encoder import Table, made_rows
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import SETS, score_set
 from keras_msd.evaluate.rows import (
-    _track_name,
     asked_sets,
     check_evaluation_files,
     check_registered,
@@ -52,14 +50,6 @@ def test_pairs_without_english_are_scored_in_each_of_their_languages():
     ]
 
 
-@pytest.mark.parametrize(
-    ("track", "name"),
-    [("en-es", "un-es"), ("es-fr", "un-es-fr"), ("es-ru", "un-es-ru")],
-)
-def test_tracks_of_two_languages_keep_both(track, name):
-    assert _track_name(SETS["un"], "un", track) == name
-
-
 def test_all_languages_that_the_folder_has(data):
     for code in ("deu", "fin"):
         rows = [(text, f"{code} {text}") for text in sentences(9, 1)]
@@ -83,7 +73,7 @@ def data(tmp_path):
     for code in ("en", "de"):
         for name, rows in (("examples", 30), ("sick", 12)):
             path = tmp_path / f"sts/{name}.dev.{code}.tsv.gz"
-            write_ours(path, made_rows(code, rows))
+            write_rows(path, made_rows(code, rows))
     return tmp_path
 
 

@@ -1,17 +1,13 @@
 """Evaluation sets by name, in Python and on the command line."""
 
-import json
-
 import numpy as np
 import pytest
-from small_recipe import write_place
-from table_encoder import Table
+from command_line import fails, result, run
+from small_recipe import write_rows
+from table_encoder import Table, made_rows
 from test_evaluate_similarity import write_extended
-from test_evaluate_stsb_multilingual import made_rows, write_ours
-from test_evaluate_tatoeba import made_pairs, write_laser
+from test_evaluate_translations import made_pairs, write_laser
 
-import keras_msd as msd
-from keras_msd import cli
 from keras_msd.checks import InputError
 from keras_msd.data.readers import lines as lines_module
 from keras_msd.evaluate import (
@@ -24,6 +20,8 @@ from keras_msd.evaluate import (
 )
 from keras_msd.testing import tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 
 @pytest.fixture
 def data(tmp_path):
@@ -32,9 +30,9 @@ def data(tmp_path):
     for code in ("deu", "fra"):
         write_laser(tmp_path / "tatoeba", code, made_pairs(code))
     for code in ("en", "de"):
-        write_ours(tmp_path / "stsb" / f"stsb.dev.{code}.tsv.gz", made_rows(code))
-        write_ours(tmp_path / "sts" / f"sick.dev.{code}.tsv.gz", made_rows(code))
-        write_ours(tmp_path / "sts" / f"sick.test.{code}.tsv.gz", made_rows(code, 9))
+        write_rows(tmp_path / "stsb" / f"stsb.dev.{code}.tsv.gz", made_rows(code))
+        write_rows(tmp_path / "sts" / f"sick.dev.{code}.tsv.gz", made_rows(code))
+        write_rows(tmp_path / "sts" / f"sick.test.{code}.tsv.gz", made_rows(code, 9))
     return tmp_path
 
 
@@ -109,37 +107,22 @@ def test_no_folder(tmp_path):
 
 
 def test_on_the_command_line(data, capsys):
-    encoder = tiny_encoder()
+    encoder = tiny_encoder(num_layers=0)
     encoder.save(data / "encoder")
-
-    def run(*options, code=0):
-        with pytest.raises(SystemExit) as stop:
-            cli.main(["evaluate", str(data / "encoder"), "--data", str(data), *options])
-        assert stop.value.code == code
-        shown = capsys.readouterr()
-        return shown.err if code else shown.out
-
-    found = json.loads(run("--set", "tatoeba", "--json"))
+    words = ("evaluate", data / "encoder", "--data", data)
+    found = result(capsys, *words, "--set", "tatoeba")
     expected = score_set(encoder, "tatoeba", data)["tracks"]
     assert found["tracks"] == pytest.approx(expected)
-    found = json.loads(run("--sts", "sick", "--split", "test", "--json"))
-    assert set(found["tracks"]) == {"de", "en", "en-de"} and found["pairs"] == 9
-    shown = run("--set", "tatoeba", "--languages", "fr").split()
-    assert shown[2] == "precision" and "fra" in shown and "deu" not in shown
+    half = ("--split", "test", "--part", "report")
+    found = result(capsys, *words, "--sts", "sick", *half)
+    assert set(found["tracks"]) == {"de", "en", "en-de"} and found["pairs"] < 9
+    _, shown, _ = run(capsys, *words, "--set", "tatoeba", "--languages", "fr")
+    assert "precision" in shown and "fra" in shown and "deu" not in shown
     for path in (data / "extended").rglob("STS.*"):
         if path.name != "STS.en-en.txt":
             path.unlink()
-    message = run("--set", "sts2017-extended", code=2)
-    assert message.startswith("Error: ") and "lacks ar-ar, es-es, en-ar" in message
-
-
-def test_through_links(data):
-    expected = score_set(Table(), "tatoeba", data / "tatoeba")
-    folder = data / "linked"
-    folder.mkdir()
-    (folder / "tatoeba").symlink_to(data / "tatoeba")
-    (folder / "circle").symlink_to(folder)
-    assert score_set(Table(), "tatoeba", folder) == expected
+    message = fails(capsys, *words, "--set", "sts2017-extended")
+    assert "lacks ar-ar, es-es, en-ar" in message
 
 
 def test_files_of_each_set_are_those_that_are_opened(data, monkeypatch):
@@ -202,7 +185,7 @@ def letters():
     del SETS["letters"]
 
 
-def test_a_set_from_outside_is_scored_by_its_name(tmp_path, letters, capsys):
+def test_a_set_from_outside_is_scored_by_its_name(tmp_path, letters):
     (tmp_path / "letters.test.txt").write_text("a b c\n")
     scores = score_set(Table(), "letters", tmp_path, ["fr"], "test", factor=2)
     once = letters_score(Table(), {"fr": ["a", "b", "c"]})
@@ -213,48 +196,3 @@ def test_a_set_from_outside_is_scored_by_its_name(tmp_path, letters, capsys):
         score_set(Table(), "letters", tmp_path, None, "test", other=1)
     with pytest.raises(TypeError, match="find"):
         EvaluationSet(name="x", splits=("test",), score=letters_score)
-    tiny_encoder().save(tmp_path / "encoder")
-    arguments = ["--data", str(tmp_path), "--set", "letters", "--split", "test"]
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["evaluate", str(tmp_path / "encoder"), *arguments, "--json"])
-    assert stop.value.code == 0
-    assert json.loads(capsys.readouterr().out)["primary"] == "largest"
-
-
-@pytest.mark.slow
-def test_a_set_from_outside_in_a_recipe_and_its_report(tmp_path, letters):
-    place = write_place(tmp_path)
-    file = place / "data/letters/letters.test.txt"
-    changes = {
-        "evaluate.sets": ["examples", "letters", "tatoeba"],
-        "evaluate.splits.letters": "test",
-        "evaluate.artefacts": False,
-        "evaluate.intermediate": "none",
-        "stages.align_embedding.skip": True,
-        "stages.teach_student.skip": True,
-    }
-
-    def start():
-        return msd.recipes.run(
-            place / "small.toml",
-            tmp_path / "run",
-            None,
-            place / "data",
-            overrides=changes,
-        )
-
-    with pytest.raises(InputError, match=r"letters\.test\.txt` do not exist"):
-        start()
-    file.parent.mkdir()
-    file.write_text("a b c\n")
-    row = start()["rows"][-1]
-    encoder = msd.load_encoder(tmp_path / "run/student")
-    scores = letters_score(encoder, {"de": ["a", "b", "c"]})
-    assert row["letters"] == pytest.approx(scores["largest"])
-    assert row["tracks"]["letters-de"] == row["letters"]
-    assert {"cross_lingual", "retrieval"} <= row.keys()
-    file.write_text("a b d\n")
-    with pytest.raises(InputError, match=r"letters/letters\.test\.txt"):
-        start()  # its file is among those that a run goes on with
-    page = (tmp_path / "run/report.html").read_text()
-    assert "<th>Letters</th>" in page or ">Letters<" in page

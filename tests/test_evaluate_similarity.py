@@ -24,6 +24,18 @@ def test_hand_made_cosines_with_ties():
     assert type(scores["spearman"]) is float
 
 
+@pytest.mark.parametrize(
+    ("vectors", "score"),
+    [
+        ({"a": [1, 0], "b": [1, 0], "c": [1, 0], "d": [1, 0]}, 0.0),  # equal cosines
+        ({"a": [1, 0], "b": [0, 0], "c": [1, 1], "d": [-1, 0]}, 100.0),  # of b: 0
+    ],
+)
+def test_cosines_of_a_kind(vectors, score):
+    rows = [(2, "a", "b"), (3, "a", "c"), (1, "a", "d")]
+    assert sts(Table(vectors), rows)["spearman"] == score
+
+
 def test_random_vectors_with_ties_equal_brute_force_and_scipy():
     random = np.random.default_rng(1)
     rows = [
@@ -37,21 +49,6 @@ def test_random_vectors_with_ties_equal_brute_force_and_scipy():
     expected = spearmanr(cosine, [row[0] for row in rows]).statistic
     assert score == pytest.approx(100 * expected, abs=2e-4)
     assert len(encoder.seen) == len(set(encoder.seen)) == 30
-
-
-def test_equal_cosines_everywhere_score_nothing():
-    assert (
-        sts(Table({"a": [1, 0], "b": [1, 0]}), [(1, "a", "b"), (2, "b", "a")])[
-            "spearman"
-        ]
-        == 0.0
-    )
-
-
-def test_a_zero_vector_has_cosine_zero():
-    encoder = Table({"a": [1, 0], "zero": [0, 0], "b": [1, 1], "c": [-1, 0]})
-    rows = [(2, "a", "zero"), (3, "a", "b"), (1, "a", "c")]
-    assert sts(encoder, rows)["spearman"] == 100.0
 
 
 def aligned_rows():
@@ -104,12 +101,6 @@ def write_folder(folder, rows):
         write(folder / f"stsb.dev.{code}.tsv.gz", [f"{g}\t{a}\t{b}" for g, a, b in own])
 
 
-def test_folder_reads_what_aligned_scores(tmp_path):
-    encoder, rows = Table(), aligned_rows()
-    write_folder(tmp_path, rows)
-    check_aligned(score_set(encoder, "stsb", tmp_path, ["de", "tr"]), encoder, rows)
-
-
 def test_english_alone_has_no_cross_lingual_score(tmp_path):
     write_folder(tmp_path, aligned_rows())
     scores = score_set(Table(), "stsb", tmp_path, ["en"])
@@ -131,23 +122,6 @@ def test_bad_files_name_file_and_line(tmp_path, content, message):
     write(tmp_path / "stsb.dev.en.tsv.gz", ["1\ta\tb", "2\tc\td"])
     write(tmp_path / "stsb.dev.de.tsv.gz", content)
     with pytest.raises(InputError, match=message):
-        score_set(Table(), "stsb", tmp_path, ["de"])
-
-
-def test_missing_broken_and_mis_encoded_files(tmp_path):
-    write(tmp_path / "stsb.dev.en.tsv.gz", ["1\ta\tb", "2\tc\td"])
-    with pytest.raises(InputError, match=r"lacks de .*Add `stsb\.dev\.de\.tsv\.gz`"):
-        score_set(Table(), "stsb", tmp_path, ["de"])
-    path = tmp_path / "stsb.dev.de.tsv.gz"
-    path.write_bytes(b"\xef\xbb\xbf1\ta\tb\n2\tc\td\n")
-    assert score_set(Table(), "stsb", tmp_path, ["de"])["tracks"], (
-        "unpacked, with a mark"
-    )
-    path.write_bytes(gzip.compress(b"1\ta\tb\n2\t\xff\tb\n"))
-    with pytest.raises(InputError, match="line 2: text must be UTF-8.*position 3"):
-        score_set(Table(), "stsb", tmp_path, ["de"])
-    path.write_bytes(gzip.compress(b"1\ta\tb\n2\tc\td\n" * 99)[:-9])
-    with pytest.raises(InputError, match="damaged or truncated gzip"):
         score_set(Table(), "stsb", tmp_path, ["de"])
 
 
@@ -173,14 +147,6 @@ def test_wrong_shapes_and_useless_gold_are_refused():
         sts(Table(), [])
     with pytest.raises(InputError, match="English rows are needed"):
         sts_aligned(Table(), {"de": [(1, "a", "b")]})
-
-
-def test_real_files_are_row_aligned(shared_data):
-    languages = ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
-    scores = score_set(Table(dim=2), "stsb", shared_data / "sts", languages)
-    assert scores["pairs"] == 1500 and len(scores["tracks"]) == 11 + 10
-    # Random vectors rank only those pairs right whose sentences are the same.
-    assert abs(scores["cross_lingual"]) < 20
 
 
 PAIRS = 20
@@ -287,20 +253,3 @@ def test_a_track_has_250_pairs(tmp_path):
         score(tmp_path / "short")
     write_extended(tmp_path / "whole", 250)
     assert score(tmp_path / "whole")["pairs"] == 2500
-
-
-def test_our_layout_comes_first(tmp_path, short):
-    write_ours(tmp_path)
-    expected = score(tmp_path)
-    (tmp_path / "STS.ar-en.txt").write_text("a\tb\t1.0\n" * PAIRS)
-    assert score(tmp_path) == expected
-
-
-def test_broken_files(tmp_path):
-    for line, message in (
-        ("a\tb\n", "line 1: a row must have 3 .*Received: 2"),
-        ("a\tb\t1\na\tb\tx\n", "line 2: a score must be a finite number.*'x'"),
-    ):
-        (tmp_path / "STS.en-en.txt").write_text(line)
-        with pytest.raises(InputError, match=message):
-            score(tmp_path, [])

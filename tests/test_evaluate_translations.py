@@ -1,24 +1,31 @@
-"""Retrieval of translations against loops and sentence-transformers' evaluators."""
+"""Retrieval of translations against loops and sentence-transformers; its sets."""
 
 import gzip
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from small_recipe import write_rows
 from table_encoder import Table
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import (
     mse,
+    read_tatoeba,
     retrieval,
     retrieval_languages,
     score_set,
     sts,
     sts_tracks,
+    translations,
 )
+from keras_msd.evaluate.parts import read_parts
+from keras_msd.evaluate.rows import asked_sets
+from keras_msd.evaluate.translations import find_un, score_un
 
 
 def brute_force(encoder, queries, sentences):
@@ -44,15 +51,6 @@ def check(scores, encoder, pairs):
     assert scores["precision"] == pytest.approx((forward + backward) / 2, abs=1e-4)
     assert scores["pairs"] == len(pairs) and scores["primary"] == "precision"
     return forward, backward
-
-
-def test_hand_made_directions_differ():
-    # Both queries are nearest to y0; each target has its own nearest query.
-    encoder = Table({"x0": [1, 0], "x1": [1, 1], "y0": [2, 1], "y1": [-1, 3]})
-    scores = retrieval(encoder, [("x0", "y0"), ("x1", "y1")])
-    assert scores["source_to_target"] == 50.0
-    assert scores["precision"] == (50.0 + scores["target_to_source"]) / 2
-    check(scores, encoder, [("x0", "y0"), ("x1", "y1")])
 
 
 def test_first_of_equal_maxima_wins():
@@ -114,10 +112,7 @@ def test_languages_are_averaged_and_shared_sentences_encoded_once(tmp_path):
         "nld": [("hello", "hallo"), ("dog", "hond")],
     }
     for code, rows in files.items():
-        text = "".join(f"{a}\t{b}\n" for a, b in rows)
-        (tmp_path / f"tatoeba.{code}-eng.tsv.gz").write_bytes(
-            gzip.compress(text.encode())
-        )
+        write_rows(tmp_path / f"tatoeba.{code}-eng.tsv.gz", rows)
     encoder = Table(dim=2, seed=5)
     scores = score_set(encoder, "tatoeba", tmp_path, ["nld", "deu"])
     assert len(encoder.seen) == len(set(encoder.seen)) == 7
@@ -128,17 +123,6 @@ def test_languages_are_averaged_and_shared_sentences_encoded_once(tmp_path):
         assert scores[key] == pytest.approx(mean, abs=1e-4)
     assert scores["pairs"] == 5
     assert scores == retrieval_languages(encoder, files)
-
-
-def test_missing_and_three_column_files(tmp_path):
-    with pytest.raises(InputError, match=r"lacks deu of the Tatoeba test set"):
-        score_set(Table(), "tatoeba", tmp_path, ["deu"])
-    path = tmp_path / "tatoeba.deu-eng.tsv.gz"
-    path.write_bytes(gzip.compress(b"a\tb\na\tb\tc\n"))
-    with pytest.raises(InputError, match=r"line 2: .* 2 columns.*Received: 3"):
-        score_set(Table(), "tatoeba", tmp_path, ["deu"])
-    with pytest.raises(InputError, match="does not exist. Give the path of a folder"):
-        score_set(Table(), "tatoeba", tmp_path / "absent", ["deu"])
 
 
 def test_nothing_to_score_is_an_error():
@@ -199,12 +183,6 @@ def test_mse_as_sentence_transformers_has_it(golden):
     assert scores["mse"] == -scores[scores["primary"]] and scores["sentences"] == 60
 
 
-def test_mse_by_hand():
-    encoder = Table({"a": [1, 2], "b": [0, -1]})
-    scores = mse(encoder, np.array([[1, 0], [3, -1]]), iter(["a", "b"]))
-    assert scores["mse"] == 100 * (0 + 4 + 9 + 0) / 4
-
-
 @pytest.mark.parametrize(
     ("guides", "texts", "message"),
     [
@@ -226,6 +204,168 @@ def test_mse_of_what_does_not_fit(guides, texts, message):
         mse(encoder, guides, texts)
 
 
-def test_translation_needs_pairs():
-    with pytest.raises(InputError, match="at least one pair"):
-        retrieval(Table(), [])
+def made_pairs(code, pairs=6):
+    return [(f"English {i % 5} for {code}", f"{code}\u00a0{i} ") for i in range(pairs)]
+
+
+def write_laser(folder, code, rows):
+    folder.mkdir(parents=True, exist_ok=True)
+    for ending, side in (("eng", 0), (code, 1)):
+        text = "".join(f"{row[side]}\n" for row in rows)
+        (folder / f"tatoeba.{code}-eng.{ending}").write_text(text, encoding="utf-8")
+
+
+def write_ours(folder, code, rows):
+    write_rows(folder / f"tatoeba.{code}-eng.tsv.gz", rows)
+
+
+def test_languages_as_laser_has_them(tmp_path):
+    pairs = {code: made_pairs(code) for code in ("afr", "deu", "zsm")}
+    for code, rows in pairs.items():
+        write_laser(tmp_path / "tatoeba" / "v1", code, rows)
+    assert read_tatoeba(tmp_path) == pairs
+    scores = score_set(Table(), "tatoeba", tmp_path)
+    assert scores == retrieval_languages(Table(), pairs)
+    assert scores["tracks"].keys() == pairs.keys() and scores["pairs"] == 3 * 6
+
+
+def test_both_layouts_hold_the_same_pairs(tmp_path):
+    rows = made_pairs("deu")
+    write_laser(tmp_path / "laser", "deu", rows)
+    write_ours(tmp_path / "ours", "deu", rows)
+    for name in ("laser", "ours", "."):
+        assert read_tatoeba(tmp_path / name, ["de"]) == {"deu": rows}
+    write_ours(tmp_path / "ours", "deu", rows[:-1])
+    assert read_tatoeba(tmp_path) == {"deu": rows[:-1]}, "our layout comes first"
+
+
+def test_pairs_without_english(tmp_path):
+    rows = [("Tee", "thé"), ("Wind", "vent")]
+    write_ours(tmp_path, "deu", made_pairs("deu"))
+    write_rows(tmp_path / "tatoeba.deu-fra.tsv.gz", rows)
+    assert read_tatoeba(tmp_path, ["de-fr"]) == {"deu-fra": rows}
+    encoder = Table({word: np.eye(4)[i // 2] for i, word in enumerate(sum(rows, ()))})
+    scores = score_set(encoder, "tatoeba", tmp_path, ["deu-fra"])
+    assert scores["tracks"] == {"deu-fra": 100.0}
+    recipe = {"data": {"languages": ["de"]}, "evaluate": {"sets": ["tatoeba"]}}
+    [asked] = asked_sets(recipe)
+    others = asked._replace(record=replace(asked.record, folder="")).others(tmp_path)
+    assert others.languages == ["deu-fra"]
+    with pytest.raises(InputError, match=r"lacks deu-ita.*<xxx>-<yyy>.tsv.gz.*deu-fra"):
+        read_tatoeba(tmp_path, ["de-it", "de"])
+
+
+def test_languages_by_either_code_and_what_is_missing(tmp_path):
+    for code in ("deu", "cmn", "swh"):
+        write_laser(tmp_path, code, made_pairs(code))
+    assert list(read_tatoeba(tmp_path, ["zh", "swh", "sw"])) == ["cmn", "swh"]
+    message = r"lacks fra, tur of the Tatoeba .*tatoeba.<xxx>-eng.eng.*Found: cmn, deu"
+    with pytest.raises(InputError, match=message):
+        read_tatoeba(tmp_path, ["fr", "deu", "tur"])
+    with pytest.raises(InputError, match="at least one part"):
+        read_tatoeba(tmp_path, [])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="lacks every language .*Found: none"):
+        read_tatoeba(tmp_path / "empty")
+
+
+class Drawn:
+    """A vector drawn from the number in a sentence, a little off for its language."""
+
+    def __init__(self):
+        self.longest = 0
+
+    def encode(self, texts):
+        self.longest = max(self.longest, len(texts))
+        return np.stack([self.vector(text) for text in texts]).astype(np.float32)
+
+    def vector(self, text):
+        language, number = text.split()
+        near = np.random.default_rng(int(number)).normal(size=5)
+        far = np.random.default_rng([int(number), *language.encode()]).normal(size=5)
+        return near + 0.5 * far
+
+
+LINES = [(f"en {number}", f"fr {number}") for number in range(90)]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(translations, "STREAMED", 7)
+
+
+def write_un(folder, pairs, code="fr", packed=False):
+    folder.mkdir(parents=True, exist_ok=True)
+    for ending, side in zip(("en", code), zip(*pairs, strict=True), strict=True):
+        path = folder / f"UNv1.0.en-{code}.{ending}"
+        data = "".join(f"{text}\n" for text in side).encode()
+        if packed:
+            path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(data))
+        else:
+            path.write_bytes(data)
+
+
+def score_of_un(folder, languages, encoder=None, **options):
+    pairs = read_parts(find_un(folder, languages))
+    return score_un(encoder or Drawn(), pairs, **options)
+
+
+def test_folder_as_it_unpacks(tmp_path):
+    write_un(
+        tmp_path / "en-fr",
+        [*LINES[:40], *LINES[:40:2], *LINES[40:], LINES[3]],
+    )
+    spanish = [(f"en {number}", f"es {number}") for number in range(30)]
+    write_un(tmp_path, spanish, "es", packed=True)
+    french = retrieval(Drawn(), LINES)["source_to_target"]
+    tracks = {
+        "en-fr": french,
+        "en-es": retrieval(Drawn(), spanish)["source_to_target"],
+    }
+    found = score_of_un(tmp_path, ["fr", "es"])
+    assert found["tracks"] == tracks
+    assert found["precision"] == round(sum(tracks.values()) / 2, 4)
+    assert (found["queries"], found["candidates"]) == (120, 120)
+    assert found["primary"] == "precision"
+
+
+def test_some_queries_among_all_candidates(tmp_path):
+    write_un(tmp_path, LINES)
+    encoder, rows = Drawn(), [0, 29, 59, 89]
+    found = score_of_un(tmp_path, ["fr"], encoder, queries=4)
+    assert encoder.longest == 7, "candidates are never all in memory"
+    queries = encoder.encode([LINES[row][0] for row in rows])
+    others = encoder.encode([other for _, other in LINES])
+    others /= np.linalg.norm(others, axis=1, keepdims=True)
+    right = (queries @ others.T).argmax(axis=1) == rows
+    assert found["precision"] == 100 * right.mean()
+    assert (found["queries"], found["candidates"]) == (4, 90)
+    assert score_of_un(tmp_path, ["fr"], queries=1000)["queries"] == 90
+
+
+def test_mistakes_in_un(tmp_path):
+    with pytest.raises(InputError, match="`languages` must be at least 1"):
+        score_of_un(tmp_path, [])
+    with pytest.raises(InputError, match=r"must hold UNv1.0.en-ru.en and UNv1.0.en-ru"):
+        score_of_un(tmp_path, ["ru"])
+    write_un(tmp_path, LINES)
+    with pytest.raises(InputError, match="`queries` must be at least 1"):
+        score_of_un(tmp_path, ["fr"], queries=0)
+    (tmp_path / "UNv1.0.en-fr.fr").write_text("fr 1\n")
+    with pytest.raises(InputError, match="must have as many lines"):
+        score_of_un(tmp_path, ["fr"])
+
+
+@pytest.mark.parametrize("stem", ["6way", "es-fr"])
+def test_queries_in_another_language(tmp_path, stem):
+    for code in ("es", "fr"):
+        lines = "".join(f"{code} {number}\n" for number in range(30))
+        (tmp_path / f"UNv1.0.{stem}.{code}").write_text(lines)
+    pairs = [(f"es {number}", f"fr {number}") for number in range(30)]
+    expected = retrieval(Drawn(), pairs)["source_to_target"]
+    assert score_of_un(tmp_path, ["es-fr"])["tracks"] == {"es-fr": expected}
+    [part] = find_un(tmp_path, ["es-fr"]).values()
+    names = [path.name for path in part.paths]
+    assert names == [f"UNv1.0.{stem}.es", f"UNv1.0.{stem}.fr"]
+    with pytest.raises(InputError, match=r"UNv1.0.ru-fr.ru and .*no file .* in `ru`"):
+        score_of_un(tmp_path, ["ru-fr"])

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data import Cleaning, normalize, read_inference, read_pairs
+from keras_msd.data import read_inference, read_pairs
 from keras_msd.data.readers import tmx
 from keras_msd.io import files
 from keras_msd.io.files import atomic_path, read_json, read_toml
@@ -111,23 +111,10 @@ def test_tmx(data, match, tmp_path):
 
 @pytest.mark.parametrize("what", [b"x", b"<a>", b"<a/>"])
 def test_packed_tmx_takes_no_memory(what, tmp_path, monkeypatch):
-    monkeypatch.setattr(tmx, "UNIT", files.UNIT._replace(most=1 << 18))
-    data = gzip.compress(TMX % (UNIT % (what * (16 * MIB // len(what)))))
+    monkeypatch.setattr(tmx, "UNIT", files.UNIT._replace(most=1 << 16))
+    data = gzip.compress(TMX % (UNIT % (what * (8 * MIB // len(what)))))
     path = made(tmp_path, "x.en-de.tmx.gz", data)
-    small(lambda: list(read_pairs(path)), "line 1", 16 * MIB)
-
-
-def test_a_tmx_with_many_languages_keeps_few(tmp_path):
-    units = b"".join(b"<tu><tuv lang='%d'><seg/></tuv></tu>" % n for n in range(5000))
-    path = made(tmp_path, "x.en-de.tmx", TMX % units)
-    assert len(refused(lambda: list(read_pairs(path)), "has no unit in")) < 600
-
-
-def test_texts_lose_what_only_turns_their_direction():
-    marks = "\u061c\u200e\u200f" + "".join(map(chr, range(0x202A, 0x202F)))
-    marks += "".join(map(chr, range(0x2066, 0x206A)))
-    assert normalize(f"a{marks}b\0c") == "ab c"
-    assert Cleaning().reason(normalize(marks), "x") == "empty"
+    small(lambda: list(read_pairs(path)), "line 1", 8 * MIB)
 
 
 def test_rows_of_inference_lose_them_too(tmp_path):

@@ -76,32 +76,28 @@ def run(server, folder, *arguments, code=0):
 
 PAIRS = """
 import json, sys
+from keras_msd import InputError
 from keras_msd.data import read_pairs
-pairs = read_pairs(sys.argv[1])
-print(json.dumps([pairs.languages, [pair[:3] for pair in pairs]]))
+found = []
+for place in sys.argv[1:]:
+    try:
+        pairs = read_pairs(place)
+        found.append([pairs.languages, [pair[:3] for pair in pairs]])
+    except InputError as error:
+        found.append(str(error))
+print(json.dumps(found))
 """
 
 
 def test_pairs_are_those_of_the_files(server, tmp_path):
-    place = f"hf://datasets/{TALKS}/en-de/*.parquet"
-    languages, pairs = json.loads(run(server, tmp_path, "-c", PAIRS, place))
-    assert languages == ["de"]
-    assert pairs == [[english, german, "de"] for english, german in ROWS]
+    codes = "en-de", "en-pt-br", "en-xx"  # a country; none of the hub
+    places = [f"hf://datasets/{TALKS}/{code}/*.parquet" for code in codes]
+    german, country, error = json.loads(run(server, tmp_path, "-c", PAIRS, *places))
+    assert german == [["de"], [[*row, "de"] for row in ROWS]]
+    assert country == [["pt_br"], [["Tea.", "Ch\u00e1.", "pt_br"]]]
+    assert f"The corpus file `{places[2]}` does not exist" in error
     asked = {path for _, path in server[1]}
     assert any(path.startswith(f"/datasets/{TALKS}/resolve/") for path in asked)
-
-
-def test_a_language_with_a_country(server, tmp_path):
-    place = f"hf://datasets/{TALKS}/en-pt-br/*.parquet"
-    found = json.loads(run(server, tmp_path, "-c", PAIRS, place))
-    assert found == [["pt_br"], [["Tea.", "Ch\u00e1.", "pt_br"]]]
-
-
-def test_what_is_not_on_the_hub_is_named(server, tmp_path):
-    place = f"hf://datasets/{TALKS}/en-xx/*.parquet"
-    assert f"InputError: The corpus file `{place}` does not exist" in run(
-        server, tmp_path, "-c", PAIRS, place, code=1
-    )
 
 
 WRITE = """

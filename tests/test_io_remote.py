@@ -10,7 +10,7 @@ import pytest
 
 import keras_msd as msd
 from keras_msd import InputError
-from keras_msd.data import TextTable, read_inference, read_pairs
+from keras_msd.data import TextTable, read_pairs
 from keras_msd.io.remote import (
     RemotePath,
     as_path,
@@ -22,7 +22,7 @@ from keras_msd.io.remote import (
 
 FILES = {
     "a.en-de.tsv": b"A house.\tEin Haus.\nA  dog.\tEin Hund.\n",
-    "b.en-fr.tsv.gz": gzip.compress(b"A house.\tUne maison.\n" * 40_000),
+    "b.en-fr.tsv.gz": gzip.compress(b"A house.\tUne maison.\n" * 2000),
     "c.en-de.csv": b"en,de\nTea.,Tee.\n",
     "d.en": b"A cat.\n",
     "d.it": b"Un gatto.\n",
@@ -59,7 +59,7 @@ def test_a_folder_is_read_as_on_disk(bucket, tmp_path):
     here, there = read_pairs(tmp_path), read_pairs(f"{bucket}/pairs")
     assert [file.name for file in here.files] == [file.name for file in there.files]
     assert len(here.files) == 6 and {*here.languages} > {"de", "fr", "it", "de-fr"}
-    assert list(here) == list(there) and len(list(there)) == 40_006
+    assert list(here) == list(there) and len(list(there)) == 2006
     assert here.digest() == there.digest()
     tables = [
         TextTable.build(pairs, tmp_path / name)
@@ -78,21 +78,6 @@ def test_files_patterns_and_lists(bucket):
     assert both.languages == ["de-fr", "it"]
     again = pickle.loads(pickle.dumps(both))
     assert list(again) == list(both)
-
-
-def test_parquet(bucket):
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    with RemotePath(f"{bucket}/p.parquet").open("wb") as handle:
-        parquet.write_table(arrow.table({"en": ["Tea."], "de": ["Tee."]}), handle)
-    [pair] = read_pairs(f"{bucket}/p.parquet")
-    assert pair[:3] == ("Tea.", "Tee.", "de")
-
-
-def test_inference(bucket):
-    text = "gold_label\tsentence1\tsentence2\nneutral\tA dog.\tA cat.\n"
-    put(bucket, {"nli.tsv": text.encode()})
-    assert read_inference(f"{bucket}/nli.tsv").rows == [(1, "A dog.", "A cat.")]
 
 
 def test_what_is_not_there(bucket):
@@ -179,27 +164,3 @@ def test_a_folder_on_disk_is_whole_or_absent(tmp_path):
     assert contents(tmp_path) == {"a/x": b"x"}
     delete(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_s3(tmp_path):
-    """On a local server, where moto and s3fs are installed."""
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        settings = {"endpoint_url": f"http://{host}:{port}", "key": "k", "secret": "s"}
-        fsspec.config.conf["s3"] = settings
-        fsspec.filesystem("s3").mkdir("pairs")
-        put("s3://pairs/in", FILES)
-        corpus = read_pairs("s3://pairs/in")
-        assert len(list(corpus)) == 40_007
-        table = TextTable.build(corpus, tmp_path / "here")
-        with write_folder("s3://pairs/out/table") as folder:
-            for name, content in contents(table.folder).items():
-                (folder / name).write_bytes(content)
-        back = fetch_folder("s3://pairs/out/table", tmp_path / "back")
-        assert contents(back) == contents(table.folder)
-    finally:
-        fsspec.config.conf.pop("s3", None)
-        server.stop()

@@ -93,27 +93,6 @@ def test_an_encoder(mteb, encoder, tmp_path, monkeypatch):
     assert result.model_revision == encoder.fingerprint[:16]
 
 
-def test_an_artefact(mteb, encoder, tmp_path):
-    from keras_msd import load_encoder
-
-    encoder.export(tmp_path / "artefact", format="litert")
-    artefact = load_encoder(tmp_path / "artefact")
-    _, scores = evaluate(mteb, MTEBEncoder(artefact))
-    check(artefact, scores)
-
-
-def test_facts_about_the_model(mteb, encoder):
-    model = MTEBEncoder(encoder)
-    assert isinstance(model, mteb.models.EncoderProtocol)
-    meta = model.mteb_model_meta
-    assert meta.n_parameters == encoder.num_parameters
-    assert (meta.embed_dim, meta.max_tokens) == (16, 32)
-    assert meta.similarity_fn_name.value == "cosine" and meta.modalities == ["text"]
-    assert meta.memory_usage_mb == pytest.approx(4 * encoder.num_parameters / 2**20)
-    again = MTEBEncoder(tiny_encoder(encoder.tokenizer)).mteb_model_meta
-    assert again.revision != meta.revision
-
-
 def test_vectors_and_cosines(mteb, encoder):
     model = MTEBEncoder(encoder)
     texts = [pair.target for pair in tiny_pairs()]
@@ -154,7 +133,7 @@ def test_the_command_needs_mteb_or_data(monkeypatch, capsys):
 
 
 def test_the_command_gives_the_main_score(monkeypatch, capsys, tmp_path):
-    tiny_encoder().save(tmp_path / "encoder")
+    tiny_encoder(num_layers=0).save(tmp_path / "encoder")
     given = {}
 
     def evaluate(model, tasks):

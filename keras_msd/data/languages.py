@@ -77,19 +77,29 @@ DENSE = 0.2  # share of bytes beyond ASCII in scripts that are not Latin
 
 
 @cache
-def languages() -> dict[str, list[str]]:
-    """Return the names of each two-letter code, English ones first."""
+def _table() -> list[tuple[list[str], list[str]]]:
+    """Return codes, of two letters first, and names, English ones first."""
     rows = TABLE.read_text(encoding="utf-8").splitlines()
     parts = (row.split("\t") for row in rows)
-    return {codes.split()[0]: names.split(", ") for codes, names in parts}
+    return [(codes.split(), names.split(", ")) for codes, names in parts]
+
+
+@cache
+def languages() -> dict[str, list[str]]:
+    """Return the names of each two-letter code, English ones first."""
+    return {codes[0]: names for codes, names in _table()}
+
+
+@cache
+def three_letters() -> dict[str, str]:
+    """Return the three-letter code of each two-letter code."""
+    return {codes[0]: codes[1] for codes, _ in _table()}
 
 
 @cache
 def _codes() -> dict[str, str]:
     """Return the two-letter code of every code."""
-    rows = TABLE.read_text(encoding="utf-8").splitlines()
-    groups = (row.split("\t")[0].split() for row in rows)
-    return {code: group[0] for group in groups for code in group}
+    return {code: codes[0] for codes, _ in _table() for code in codes}
 
 
 @cache

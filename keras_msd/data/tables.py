@@ -32,14 +32,13 @@ from keras_msd.io.files import (
 from keras_msd.progress import track
 from keras_msd.tokenizers.base import Tokenizer
 
-TEXTS_VERSION = 2
+TEXTS_VERSION, TOKENS_VERSION = 2, 1
 CHUNK = 8192  # rows in memory at a time
 SHOWN, KINDS = 5, 50  # kinds of faults of a file: those reported, those counted
 PLACE = re.compile(r"\b(?:line|row) \d+")
 SIDES = ("source", "target")
 
 Row = tuple[bytes, bytes]
-TOKENS_VERSION = 1
 
 
 def read_flat(path: Path, dtype: Any) -> np.ndarray:

@@ -121,20 +121,19 @@ class EmbeddingsAPI:
             )
         return names[0]
 
-    def _ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+    def _ask(
+        self, path: str, body: dict[str, Any] | None = None, again: bool = True
+    ) -> Any:
         address = self.address + path
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(address, data, self._headers)  # noqa: S310
         try:
-            try:
-                content = self._content(request)
-            except urllib.error.HTTPError as error:
-                if error.code not in BUSY:
-                    raise
+            content = self._content(request)
+        except urllib.error.HTTPError as error:
+            if again and error.code in BUSY:
                 error.close()
                 time.sleep(PAUSE)
-                content = self._content(request)
-        except urllib.error.HTTPError as error:
+                return self._ask(path, body, again=False)
             with error:
                 said = error.read(4 * SHOWN).decode(errors="replace")
             raise InputError(

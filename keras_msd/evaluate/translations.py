@@ -11,6 +11,7 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
+from keras_msd.data.languages import three_letters
 from keras_msd.data.pair import PairFile, language_pair, pair_code
 from keras_msd.data.readers import moses_partner, moses_rows, read_pairs
 from keras_msd.data.readers.lines import read_texts
@@ -36,20 +37,11 @@ from keras_msd.io.files import text_hash
 
 STREAMED = 8192  # sentences of a stream that are encoded at a time
 WAYS = ("precision", "source_to_target", "target_to_source")
-# ISO 639-1 codes to the three-letter codes of Tatoeba's files.
-CODES = dict(
-    item.split(":")
-    for item in """
-    af:afr am:amh ar:ara az:aze be:bel bg:bul bn:ben br:bre bs:bos ca:cat cs:ces
-    cy:cym da:dan de:deu el:ell eo:epo es:spa et:est eu:eus fa:pes fi:fin fo:fao
-    fr:fra fy:fry ga:gle gd:gla gl:glg he:heb hi:hin hr:hrv hu:hun hy:hye id:ind
-    is:isl it:ita ja:jpn jv:jav ka:kat kk:kaz km:khm ko:kor ku:kur la:lat lt:lit
-    lv:lvs mk:mkd ml:mal mn:mon mr:mar ms:zsm nb:nob nl:nld nn:nno oc:oci pl:pol
-    pt:por ro:ron ru:rus sk:slk sl:slv sq:sqi sr:srp sv:swe sw:swh ta:tam te:tel
-    th:tha tk:tuk tl:tgl tr:tur tt:tat ug:uig uk:ukr ur:urd uz:uzb vi:vie xh:xho
-    yi:yid zh:cmn
-    """.split()
-)
+# Languages whose files have another code than that of ISO 639-2.
+CODES = {
+    **{"fa": "pes", "lv": "lvs", "ms": "zsm", "sw": "swh"},
+    **{"zh": "cmn", "zho": "cmn", "no": "nob"},
+}
 ROW, TEXT = MATCHES = ("row", "text")
 
 
@@ -221,7 +213,7 @@ def find_tatoeba(
 
 
 def _three_letters(languages: Iterable[str]) -> list[str]:
-    names = CODES | {"zho": "cmn", "no": "nob"}  # other common codes
+    names = three_letters() | CODES
     found = ("-".join(names.get(c, c) for c in code.split("-")) for code in languages)
     return list(dict.fromkeys(found))
 

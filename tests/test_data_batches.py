@@ -5,16 +5,22 @@ import itertools
 import os
 import subprocess
 import sys
-import threading
 from collections import Counter
 
+import keras
 import numpy as np
 import pytest
+from mean_target import MeanTarget
 from tiny_data import HashGuide, WordEncoder, WordTokenizer, triples
 
 from keras_msd.checks import InputError
-from keras_msd.data import GuideStore, PairBatches, Pairs, PairTable
-from keras_msd.data.batches import guide_rows
+from keras_msd.data import (
+    GuideStore,
+    PairBatches,
+    Pairs,
+    PairTable,
+    tensorflow_dataset,
+)
 from keras_msd.data.order import BatchStream, least_padding
 
 
@@ -107,15 +113,6 @@ def test_a_short_pass_asks_for_no_vector_that_it_does_not_read(table, tmp_path):
         PairBatches(table, WordEncoder(), {}, batch_size=16, steps=3)
 
 
-def test_files_are_drawn_evenly(table):
-    rows = np.concatenate(all_rows(BatchStream(table, 10)))
-    languages = Counter(np.searchsorted([200, 300, 330], rows, side="right").tolist())
-    assert languages == {0: 110, 1: 110, 2: 110}
-    assert max(Counter(rows[rows < 200].tolist()).values()) == 1
-    small = Counter(rows[rows >= 300].tolist())
-    assert len(small) == 30 and set(small.values()) == {3, 4}
-
-
 def test_a_weighted_file_is_drawn_more_or_less_often(table):
     names = [file.name for file in table.files]
     weights = {names[0]: 0.5, names[2]: 2.0}
@@ -133,13 +130,6 @@ def test_a_weighted_file_is_drawn_more_or_less_often(table):
         for it in (None, weights, {names[0]: 0.5})
     ]
     assert len(set(keys)) == 3, "a checkpoint knows the weights of its draws"
-
-
-def test_by_size_all_pairs_once(table):
-    stream = BatchStream(table, 10, temperature=1)
-    for epoch in range(2):
-        rows = np.concatenate(all_rows(stream, epoch))
-        assert sorted(rows.tolist()) == list(range(330))
 
 
 def test_little_padding_and_mixed_lengths(table):
@@ -228,7 +218,7 @@ def test_start_and_epochs(table):
     assert len(whole) == 60
     rest = whole.after(47)
     assert len(rest) == 13
-    for index in range(13):
+    for index in (0, 1, 12, 5):  # the next one is made ahead, or another is asked for
         same(rest[index], whole[47 + index])
     whole.on_epoch_end()
     same(whole[0], build(seed=2)[0])
@@ -248,54 +238,14 @@ def test_each_pass_is_the_next_epoch(table):
         passes.on_epoch_end()
 
 
-def test_the_next_batch_is_made_while_a_step_runs(table, monkeypatch):
-    batches = PairBatches(table, WordEncoder(), {}, 16, epochs=1)
-    expected = [batches.batch(position) for position in range(len(batches))]
-    makers, ready = {}, threading.Event()
-    make = PairBatches.batch
-
-    def noted(self, position):
-        assert position not in makers, "made twice"
-        found = make(self, position)
-        makers[position] = threading.current_thread()
-        if position == 1:
-            ready.set()
-        return found
-
-    monkeypatch.setattr(PairBatches, "batch", noted)
-    same(batches[0], expected[0])
-    assert ready.wait(30), "nobody asked for batch 1"
-    for index in range(1, len(batches)):
-        same(batches[index], expected[index])
-    assert makers.pop(0) is threading.main_thread() not in makers.values()
-    monkeypatch.undo()
-    batches[4]
-    same(batches[2], expected[2])
-    same(batches.after(3)[0], expected[3])
-    part = batches.of_process(1, 2)
-    x, _ = part[3]
-    np.testing.assert_array_equal(x["group"], expected[3][0]["group"][8:])
-
-
-def test_corpus_list_and_folder(tmp_path):
-    rows = triples({"de": 20})
-    encoder = WordEncoder(max_length=16)
-    one = PairBatches(rows, encoder, {}, 8, max_length=9, folder=tmp_path)
-    two = PairBatches(Pairs.from_list(rows), encoder, {}, 8, max_length=9)
-    same(one[1], two[1])
-    assert one.table.max_length == 9
-    longer = PairBatches(rows, encoder, {}, 8, folder=tmp_path)
-    assert longer.table.max_length == 16, "two tables in one folder"
-    assert sorted(path.name[:6] for path in tmp_path.iterdir()) == [
-        "texts-",
-        "tokens",
-        "tokens",
-    ]
-    folder = two.table.folder.parent
+def test_a_temporary_table_goes_with_its_batches():
+    batches = PairBatches(triples({"de": 20}), WordEncoder(max_length=16), {}, 8)
+    assert batches.table.max_length == 16
+    folder = batches.table.folder.parent
     assert folder.is_dir()
-    del two
+    del batches
     gc.collect()
-    assert not folder.exists(), "a temporary table goes with its batches"
+    assert not folder.exists()
 
 
 def test_wrong_arguments(table, tmp_path):
@@ -343,6 +293,7 @@ print(batches.position, len(set(done.history["loss"])))
 """
 
 
+@pytest.mark.slow
 def test_fit_draws_the_stream_in_order_without_tensorflow(tmp_path):
     script = BLOCKED.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
     done = subprocess.run(
@@ -354,17 +305,14 @@ def test_fit_draws_the_stream_in_order_without_tensorflow(tmp_path):
     assert done.stdout.split() == ["True", "True", "True", "15", "3"], done.stderr
 
 
-def test_row_numbers_of_a_large_table_stay_on_disk(table, tmp_path):
-    rows = guide_rows(table, GuideStore(HashGuide(), tmp_path / "store"), "target")
-    assert isinstance(rows, np.memmap) and len(rows) == len(table)
-
-
 @pytest.mark.parametrize("processes", [2, 4])
 def test_the_parts_of_all_processes_are_the_batch(table, tmp_path, processes):
     store = GuideStore(HashGuide(), tmp_path / "store")
     guides = {"teacher": (store, "target")}
     whole = PairBatches(table, WordEncoder(), guides, 16, epochs=2)
     parts = [whole.of_process(index, processes) for index in range(processes)]
+    with pytest.raises(InputError, match="16 rows, 3 processes with 1 devices"):
+        whole.of_process(0, 3)[0]
     assert {part.identity for part in parts} == {whole.identity}
     for index in (0, 19, 25):
         read = [part.after(3)[index - 3] if index else part[0] for part in parts]
@@ -376,22 +324,64 @@ def test_the_parts_of_all_processes_are_the_batch(table, tmp_path, processes):
             same([joined], [whole[index][kind]])
 
 
-def test_a_process_reads_no_rows_of_others(table, tmp_path, monkeypatch):
+@pytest.fixture
+def parts(tmp_path):
+    pairs = Pairs.from_list(triples({"de": 100, "fr": 60}))
+    table = PairTable.build(pairs, WordTokenizer(), tmp_path / "table", max_length=32)
     store = GuideStore(HashGuide(), tmp_path / "store")
-    batches = PairBatches(table, WordEncoder(), {"teacher": (store, "source")}, 16)
-    own = batches.stream.rows(3)[8:]
-    read = []
-    for name, holder in (("padded", PairTable), ("vectors", GuideStore)):
-        plain = getattr(holder, name)
+    return table, WordEncoder(), {"teacher": (store, "source")}
 
-        def watched(self, *given, plain=plain):
-            if self is table or self is store:  # another test's thread may still read
-                read.append(given)
-            return plain(self, *given)
 
-        monkeypatch.setattr(holder, name, watched)
-    batches.of_process(1, 2).batch(3)  # unlike [3], it begins no batch 4 beside it
-    sides = [rows.tolist() for side, rows, _ in read[:2]]
-    assert sides == [own.tolist()] * 2 and len(read[2][0]) == 8
-    with pytest.raises(InputError, match="16 rows, 3 processes with 1 devices"):
-        batches.of_process(0, 3)[0]
+def pair_dataset(*given, **options):
+    return tensorflow_dataset(PairBatches(*given, **options))
+
+
+def equal(dataset, batches, positions):
+    found = list(dataset)
+    assert len(found) == len(positions)
+    for (x, y), position in zip(found, positions, strict=True):
+        expected_x, expected_y = batches.batch(position)
+        assert x.keys() == expected_x.keys() and y.keys() == expected_y.keys()
+        for name, value in (*x.items(), *y.items()):
+            np.testing.assert_array_equal(value, (expected_x | expected_y)[name])
+
+
+def test_every_pass_is_the_next_epoch(parts):
+    dataset = pair_dataset(*parts, batch_size=16, seed=3)
+    batches = PairBatches(*parts, batch_size=16, seed=3)
+    steps = int(dataset.cardinality())
+    assert steps == len(batches)
+    for number in range(3):
+        first = number * steps
+        next(iter(dataset))  # a look at the first batch is no pass
+        equal(dataset, batches, range(first, first + steps))
+
+
+def test_shapes(parts):
+    rows = 15
+    x, y = pair_dataset(*parts, batch_size=rows).element_spec
+    assert x["source_token_ids"].shape.as_list() == [rows, None]
+    assert x["group"].shape.as_list() == [rows]
+    assert y["teacher"].shape.as_list() == [rows, 4]
+    assert {spec.dtype.name for spec in x.values()} == {"int32"}
+    assert y["teacher"].dtype.name == "float32"
+
+
+def test_fit_knows_the_steps(parts):
+    model = MeanTarget()
+    model.compile(optimizer=keras.optimizers.SGD(0.0))
+    dataset = pair_dataset(*parts, batch_size=16)
+    history = model.fit(dataset, epochs=3, shuffle=False, verbose=0).history["loss"]
+    batches = PairBatches(*parts, batch_size=16)
+    expected = [
+        np.mean([batches.batch(10 * e + i)[1]["teacher"].mean() for i in range(10)])
+        for e in range(3)
+    ]
+    np.testing.assert_allclose(history, expected, rtol=1e-5)
+
+
+def test_temporary_tables_live_as_long_as_the_dataset(parts):
+    _, encoder, guides = parts
+    dataset = pair_dataset(triples({"de": 20}), encoder, guides, batch_size=4)
+    gc.collect()
+    assert len(list(dataset)) == 5

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_data import HashGuide, WordEncoder, sentences, triples
+from tiny_data import HashGuide, sentences
 
 import keras_msd.data.store as store_module
 from keras_msd.checks import InputError
-from keras_msd.data import GuideStore, PairBatches, ShardedStore
+from keras_msd.data import GuideStore, ShardedStore
 from keras_msd.data.store import shard_name, shard_of
 from keras_msd.io import files
 
@@ -162,9 +162,8 @@ def test_a_damaged_store_gives_the_same_vectors(tmp_path, name, damage):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", bytes(90), b'{"dim": 4, "finge', b"\xff", b"[]", b"null", b"[" * 9999]
-    + [b'{"version": 1}', b'{"version": 1, "id": 3}', b" " * (files.JSON.most + 1)],
-    ids=range(10),
+    [b"", b'{"dim": 4, "finge', b"[]", b'{"version": 1}', b" " * (files.JSON.most + 1)],
+    ids=range(5),
 )
 def test_a_store_without_its_name(tmp_path, content):
     """Nobody has a copy of it: what repairs it is to compute the vectors anew."""
@@ -178,15 +177,6 @@ def test_a_store_without_its_name(tmp_path, content):
     assert GuideStore(guide, tmp_path).targets(["a"]).shape == (1, 4)
 
 
-def test_a_store_with_another_name(tmp_path):
-    meta = tmp_path / "other"
-    store = GuideStore(HashGuide(), meta)
-    text = (meta / "store.json").read_text()
-    (meta / "store.json").write_text(text.replace(store.id, "0" + store.id[1:-1] + "x"))
-    with pytest.raises(InputError, match="Delete the folder"):
-        GuideStore(HashGuide(), meta)
-
-
 def test_a_full_disk_keeps_what_was_computed(tmp_path):
     script = """
     import resource, sys
@@ -194,30 +184,24 @@ def test_a_full_disk_keeps_what_was_computed(tmp_path):
     from tiny_data import HashGuide, sentences
     from keras_msd.checks import InputError
     from keras_msd.data import GuideStore
-    store = GuideStore(HashGuide({dim}), {folder!r})
+    store = GuideStore(HashGuide(), {folder!r})
     store.build(sentences(100))
-    size = {size}
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1616, 1616))
     try:
-        store.build(sentences(9000, seed=2))
+        store.build(sentences(2000, seed=2))
     except (InputError, OSError) as error:
         print(error)
     """
-    for size, dim, name in ((1616, 4, "vectors.f32"), (99_000, 2, "keys.b16")):
-        folder = tmp_path / str(size)
-        script_of = script.format(
-            tests=os.path.dirname(__file__), folder=str(folder), size=size, dim=dim
-        )
-        said = subprocess.check_output(
-            [sys.executable, "-c", textwrap.dedent(script_of)]
-        )
-        assert f"`{folder / name}`".encode() in said and b"Free space" in said
-        guide = HashGuide(dim)
-        store = GuideStore(guide, folder)
-        store.targets(sentences(100))
-        assert guide.asked == [] and len(store) >= 100
-        expected = [guide.vector(text) for text in sentences(9000, seed=2)]
-        np.testing.assert_array_equal(store.targets(sentences(9000, seed=2)), expected)
+    folder = tmp_path / "store"
+    script = script.format(tests=os.path.dirname(__file__), folder=str(folder))
+    said = subprocess.check_output([sys.executable, "-c", textwrap.dedent(script)])
+    assert f"`{folder / 'vectors.f32'}`".encode() in said and b"Free space" in said
+    store = GuideStore(guide := HashGuide(), folder)
+    store.targets(sentences(100))
+    assert guide.asked == [] and len(store) >= 100
+    texts = sentences(2000, seed=2)
+    expected = [guide.vector(text) for text in texts]
+    np.testing.assert_array_equal(store.targets(texts), expected)
 
 
 def test_a_finished_store_needs_no_writing():
@@ -323,13 +307,6 @@ def test_two_processes_write_one_store(tmp_path):
     assert guide.asked == []
 
 
-def test_a_guide_gets_sentences_in_the_order_of_reading(tmp_path):
-    guide = HashGuide()
-    texts = sentences(60)
-    GuideStore(guide, tmp_path).build([*texts, *texts[:9]])
-    assert guide.asked == texts
-
-
 def test_vectors_are_those_of_the_guide(tmp_path):
     guide = HashGuide()
     store = ShardedStore(guide, tmp_path, shards=3)
@@ -341,21 +318,6 @@ def test_vectors_are_those_of_the_guide(tmp_path):
     assert len(store) == 64 == sum(map(len, store.stores))
     assert min(map(len, store.stores)) > 10, "hashes deal out evenly"
     assert store.targets([]).shape == (0, 4)
-
-
-def test_a_row_stays_that_of_its_sentence(tmp_path):
-    texts = sentences(300)
-    first = ShardedStore(HashGuide(), tmp_path, shards=4)
-    first.build(texts[:200])
-    rows = first.rows(texts[:200])
-    assert len(set(rows.tolist())) == 200
-    guide = HashGuide()
-    second = ShardedStore(guide, tmp_path)
-    assert len(second.stores) == 4
-    found = second.targets(texts)
-    assert sorted(guide.asked) == sorted(texts[200:])
-    np.testing.assert_array_equal(second.rows(texts[:200]), rows)
-    np.testing.assert_array_equal(second.vectors(rows[[5, 0, 5]]), found[[5, 0, 5]])
 
 
 def test_each_shard_is_a_store_of_its_own_sentences(tmp_path, monkeypatch):
@@ -376,37 +338,6 @@ def test_each_shard_is_a_store_of_its_own_sentences(tmp_path, monkeypatch):
     again = ShardedStore(guide := HashGuide(), tmp_path / "apart")
     np.testing.assert_array_equal(again.targets(texts), whole.targets(texts))
     assert guide.asked == []
-
-
-def test_batches_are_those_of_one_store(tmp_path):
-    pairs = triples({"de": 30, "fr": 20})
-    stores = (
-        GuideStore(HashGuide(), tmp_path / "one"),
-        ShardedStore(HashGuide(), tmp_path / "many", shards=5),
-    )
-    one, many = (
-        PairBatches(pairs, WordEncoder(), {"teacher": (store, "source")}, batch_size=8)
-        for store in stores
-    )
-    for index in range(len(one)):
-        (x, y), (other_x, other_y) = one[index], many[index]
-        np.testing.assert_array_equal(y["teacher"], other_y["teacher"])
-        for name in x:
-            np.testing.assert_array_equal(x[name], other_x[name])
-
-
-def test_a_damaged_shard_is_computed_anew(tmp_path):
-    texts = sentences(100)
-    ShardedStore(HashGuide(), tmp_path, shards=2).build(texts)
-    path = tmp_path / shard_name(1, 2) / "vectors.f32"
-    content = bytearray(path.read_bytes())
-    content[9] ^= 1
-    path.write_bytes(content)
-    with pytest.warns(UserWarning, match="damaged"):
-        store = ShardedStore(guide := HashGuide(), tmp_path)
-    found = store.targets(texts)
-    assert sorted(guide.asked) == sorted(it for it in texts if shard_of(it, 2) == 1)
-    np.testing.assert_array_equal(found, [guide.vector(text) for text in texts])
 
 
 def test_what_a_folder_must_be(tmp_path):

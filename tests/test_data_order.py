@@ -78,17 +78,3 @@ def test_uniform_over_files():
         for start, stop in ((0, 3), (3, 53), (53, 753)):
             own = counts[start:stop]
             assert own.max() - own.min() <= 1, "no row again before all others"
-
-
-def test_laps_have_different_orders():
-    order = EpochOrder([40], seed=0)
-    laps = {tuple(order.rows(epoch, 0, 40).tolist()) for epoch in range(6)}
-    assert len(laps) == 6
-
-
-def test_windows_join_up_and_seeds_differ():
-    order = EpochOrder([11, 200], seed=9)
-    parts = [order.rows(1, a, min(a + 50, 211)) for a in range(0, 211, 50)]
-    np.testing.assert_array_equal(np.concatenate(parts), order.rows(1, 0, 211))
-    other = EpochOrder([11, 200], seed=10).rows(1, 0, 211)
-    assert (order.rows(1, 0, 211) == other).mean() < 0.2

@@ -1,3 +1,5 @@
+"""Tables of texts and token ids; rows that cannot be read stop, or are counted."""
+
 import json
 import shutil
 
@@ -6,9 +8,43 @@ import pytest
 from tiny_data import WordTokenizer, sentences, triples
 
 from keras_msd.checks import InputError
-from keras_msd.data import Cleaning, Pair, Pairs, PairTable, TextTable, read_pairs
+from keras_msd.data import (
+    READERS,
+    Cleaning,
+    Pair,
+    Pairs,
+    PairTable,
+    Reader,
+    TextTable,
+    read_pairs,
+)
 from keras_msd.data.tables import share_out
 from keras_msd.io.files import text_hash
+from keras_msd.report import write_report
+
+TSV = (
+    b"A house.\tEin Haus.\n"
+    b"no translation\n"
+    b"A cat.\tEine Katze.\n"
+    b"Not \xff UTF-8.\tNein.\n"
+    b"A dog.\tEin Hund.\n"
+)
+JSONL = (
+    b'{"source": "A house.", "target": "Ein Haus."}\n'
+    b"{broken\n"
+    b'{"source": "A cat.", "target": "Eine Katze."}\n'
+    b'{"source": "alone"}\n'
+    b'{"source": "A dog.", "target": "Ein Hund."}\n'
+)
+CSV = (
+    b"de,en\n"
+    b"Ein Haus.,A house.\n"
+    b"kein Satz\n"
+    b'Eine Katze.,"A cat."\n'
+    b'Ein Satz, zwei,"A, b"\n'
+    b"Ein Hund.,A dog.\n"
+)
+KEPT = ["Ein Haus.", "Eine Katze.", "Ein Hund."]
 
 
 @pytest.fixture
@@ -18,7 +54,6 @@ def pairs():
 
 def test_tokens_texts_groups(pairs, tmp_path):
     table = PairTable.build(pairs, WordTokenizer(), tmp_path / "t", max_length=8)
-    rows = np.arange(65)
     assert len(table) == len(table.texts) == 65
     assert [tuple(vars(one).values()) for one in table.files] == [
         ("memory.en-de", "de", 0, 40, "en"),
@@ -30,15 +65,9 @@ def test_tokens_texts_groups(pairs, tmp_path):
         expected = WordTokenizer().encode(texts, 8)
         assert table.texts.texts(side, 10, 13) == texts[10:13]
         lengths = [len(ids) for ids in expected]
-        assert table.lengths(side, rows).tolist() == lengths
-        mixed = np.array([64, 3, 40, 3])
-        ids, mask = table.padded(side, mixed, 9)
-        assert ids.dtype == mask.dtype == np.int32
-        assert ids.shape == mask.shape == (4, 9)
-        for row, one, real in zip(mixed, ids, mask, strict=True):
-            fill = [0] * (9 - lengths[row])
-            assert one.tolist() == expected[row] + fill
-            assert real.tolist() == [1] * lengths[row] + fill
+        assert table.lengths(side, np.arange(65)).tolist() == lengths
+        ids, mask = table.padded(side, np.array([64]), 9)
+        assert ids[0, mask[0] == 1].tolist() == expected[64]
     english = [pair.source for pair in pairs]
     for a, b in ((0, 40), (3, 43), (3, 44), (7, 7)):
         same = table.groups(np.array([a]))[0] == table.groups(np.array([b]))[0]
@@ -196,13 +225,16 @@ def spoil(path, how):
     path.write_bytes({"flip": flipped, "cut": data[:-3], "zero": b""}[how])
 
 
-@pytest.mark.parametrize("how", ["flip", "cut", "zero"])
 @pytest.mark.parametrize(
-    "name",
+    ("name", "how"),
     [
-        *("texts/source.values", "texts/target.offsets", "texts/texts.json"),
-        *("tokens/source.values", "tokens/target.offsets", "tokens/groups"),
-        "tokens/tokens.json",
+        ("texts/source.values", "flip"),
+        ("texts/target.offsets", "cut"),
+        ("texts/texts.json", "zero"),
+        ("tokens/source.values", "cut"),
+        ("tokens/target.offsets", "zero"),
+        ("tokens/groups", "flip"),
+        ("tokens/tokens.json", "flip"),
     ],
 )
 def test_a_damaged_table_is_refused_and_built_again(pairs, tmp_path, name, how):
@@ -223,13 +255,100 @@ def test_nothing_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_large_vocabulary(pairs, tmp_path):
-    class Large(WordTokenizer):
-        vocabulary_size = 250_002
+@pytest.fixture(
+    params=[("x.en-de.tsv", TSV), ("x.en-de.jsonl", JSONL), ("x.en-de.csv", CSV)]
+)
+def dirty(request, tmp_path):
+    name, content = request.param
+    path = tmp_path / name
+    path.write_bytes(content)
+    return read_pairs(path)
 
-        def word(self, word):
-            return 200_000 + super().word(word)
 
-    table = PairTable.build(pairs, Large(), tmp_path / "t")
-    ids, _ = table.padded("source", np.array([1]), 32)
-    assert ids[0, 1] > 200_000
+def test_two_rows_are_skipped_and_counted(dirty, tmp_path):
+    table = TextTable.build(dirty, tmp_path / "table", dirty_rows=2)
+    assert [pair.target for pair in table] == KEPT
+    (count,) = table.counts
+    assert (count["read"], count["dirty"], count["kept"]) == (3, 2, 3)
+    lines = [int(text.partition(", line ")[2][0]) for text in count["dirty_rows"]]
+    one_kind = str(dirty.files[0].paths[0]).endswith("csv")
+    assert lines == ([3] if one_kind else [2, 4])
+    again = TextTable.build(dirty, tmp_path / "table", dirty_rows=2)
+    assert again.counts == table.counts
+
+
+def test_one_row_too_many_stops(dirty, tmp_path):
+    with pytest.raises(InputError, match="line [45]: .* 1 such rows were skipped b"):
+        TextTable.build(dirty, tmp_path / "table", dirty_rows=1)
+    with pytest.raises(InputError, match="line [23]: (?!.*skipped before)"):
+        TextTable.build(dirty, tmp_path / "table")
+    assert not (tmp_path / "table").exists()
+    with pytest.raises(InputError, match="line [23]: "):
+        list(dirty)
+    with pytest.raises(InputError, match="`dirty_rows` must be at least 1"):
+        TextTable.build(dirty, tmp_path / "table", dirty_rows=0)
+
+
+def test_each_kind_of_fault_is_told_the_frequent_ones_first(tmp_path):
+    """The first rows alone would hide all but one kind."""
+    path = tmp_path / "x.en-de.tsv"
+    path.write_bytes(b"\xff\n" + b"bad\n" * 9 + TSV)
+    table = TextTable.build(read_pairs(path), tmp_path / "table", dirty_rows=12)
+    assert table.counts[0]["dirty"] == 12
+    told = [text.partition(", line ")[2] for text in table.counts[0]["dirty_rows"]]
+    rules = ["2: a line must", "1: text must be"]
+    assert len(told) == len(rules)
+    assert all(text.startswith(rule) for text, rule in zip(told, rules, strict=True))
+
+
+@pytest.mark.parametrize(
+    "row", [b'"Ein Hund\nA cat.,Katze"\n', b"Nein \xff.,No.\n", b'a,"b" c\n', b'"a,b\n']
+)
+def test_an_open_quote_stops(row, tmp_path):
+    """What a CSV row of several lines took in may be rows that nobody counts."""
+    path = tmp_path / "x.en-de.csv"
+    path.write_bytes(CSV + row)
+    with pytest.raises(InputError, match=r"x.en-de.csv`, line [78]: (?!.*skipped)"):
+        TextTable.build(read_pairs(path), tmp_path / "table", dirty_rows=99)
+
+
+def test_sides_of_moses_never_shift(tmp_path):
+    (tmp_path / "x.en").write_bytes(b"A house.\nBad \xff.\nA dog.\n")
+    (tmp_path / "x.de").write_text("Ein Haus.\nSchlecht.\nEin Hund.\n")
+    with pytest.raises(InputError, match="line 2: text must be UTF-8"):
+        TextTable.build(read_pairs(tmp_path / "x.en"), tmp_path / "t", dirty_rows=5)
+
+
+def test_a_reader_of_ones_own_may_skip(tmp_path, monkeypatch):
+    def read(path, languages):
+        for line in path.read_text().splitlines():
+            has_sign = "=" in line
+            yield (
+                tuple(line.split("="))
+                if has_sign
+                else InputError(f"{line} has no sign")
+            )
+
+    reader = Reader(suffixes=(".sgn",), read=read)
+    monkeypatch.setitem(READERS, "signs", reader)
+    (tmp_path / "x.en-de.sgn").write_text("a=b\nc\n")
+    pairs = read_pairs(tmp_path / "x.en-de.sgn")
+    table = TextTable.build(pairs, tmp_path / "table", dirty_rows=1)
+    assert table.counts[0]["dirty_rows"] == ["c has no sign"]
+
+
+def test_the_report_shows_them(tmp_path):
+    counts = [
+        {"name": "clean", "read": 9},
+        {"name": "x.tsv", "read": 3, "dirty": 2, "dirty_rows": ["line 2: <b>"]},
+    ]
+    pairs = tmp_path / "stages" / "pairs"
+    pairs.mkdir(parents=True)
+    (pairs / "done.json").write_text(json.dumps({"result": {"counts": counts}}))
+    (tmp_path / "recipe.toml").write_text("recipe.name = 'mine'")
+    scores = {"recipe": "mine", "scale": "lab", "rows": []}
+    (tmp_path / "scores.json").write_text(json.dumps(scores))
+    (tmp_path / "timings.json").write_text(json.dumps({"parts": {}}))
+    page = write_report(tmp_path).read_text()
+    assert "Rows that were skipped" in page and "2 of 5" in page
+    assert "line 2: &lt;b&gt;" in page and "clean" not in page

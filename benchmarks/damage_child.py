@@ -189,7 +189,7 @@ class Runs:
         import matplotlib.figure  # noqa: F401
 
         import keras_msd.recipes.prepare
-        import keras_msd.recipes.steps  # noqa: F401
+        import keras_msd.recipes.runner  # noqa: F401
         import keras_msd.report.charts  # noqa: F401
         from keras_msd.teachers import TEACHERS
         from keras_msd.teachers.teacher import HashedWords
@@ -247,6 +247,6 @@ def _explained(work: Callable[[], Any]) -> int:
 
 
 def _app(words: list[str]) -> None:
-    from keras_msd.cli.commands import app
+    from keras_msd.cli import app
 
     app(args=words, prog_name="keras-msd", standalone_mode=False)

@@ -97,7 +97,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="the data folder")
     parser.add_argument("--only", nargs="+", help="pages; others keep their rows")
     options = parser.parse_args()
-    FORKS.set_forkserver_preload(["tensorflow", "keras", "keras_msd.cli.commands"])
+    FORKS.set_forkserver_preload(["tensorflow", "keras", "keras_msd.cli"])
     names = pages()
     if unknown := set(options.only or ()) - set(names):
         raise InputError(f"No such page: {', '.join(unknown)}. Give of: {names}.")

@@ -284,7 +284,7 @@ def fuzz(target: str, root: Path, work: Path, options: Any) -> dict[str, int]:
 def load_all() -> None:
     """Import what targets need, once for all processes; nothing is computed here."""
     import keras_msd.checkpoints.checkpoint
-    import keras_msd.cli.commands
+    import keras_msd.cli
     import keras_msd.models.network
     import keras_msd.recipes.prepare
     import keras_msd.teachers.saved_model

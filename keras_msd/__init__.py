@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from keras_msd.lazy import METHODS, AroundImport, OnUse, lazy_names
-from keras_msd.stderr import quiet_tensorflow
+from keras_msd.runtimes import quiet_tensorflow
 
 __version__ = "0.2.0"
 

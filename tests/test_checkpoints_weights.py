@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_msd.checkpoints.weights import TensorFile, read_checkpoint
+from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
+from keras_msd.io.tensors import TensorFile
 
 GOLDEN = Path(__file__).parent / "golden"
 SINGLE = {"bert": 0, "distilbert": 1, "roberta": 0, "xlm-roberta": 1, "minilm": 0}

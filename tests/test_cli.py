@@ -1,142 +1,82 @@
+"""The command line: lists, runs, mistakes; nothing heavy is loaded before they show."""
+
 import gzip
-import json
+import re
 import signal
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-from command_line import fails, run
+from command_line import fails, result, run
+from small_recipe import write_place
 
-from keras_msd import cli, load_encoder
+from keras_msd import cli
 from keras_msd.checks import InputError
-from keras_msd.cli import commands
-from keras_msd.cli import output as cli_output
-from keras_msd.testing import tiny_encoder
-
-pytestmark = pytest.mark.usefixtures("no_graphs")
 
 COMMANDS = [
     "list", "run", "run-all", "compare", "evaluate", "embed", "search", "export",
-    "report", "trim",
+    "report", "trim", "mine", "serve", "distil", "push",
 ]  # fmt: skip
-RECIPE = """
-extends = "_shared"
-[recipe]
-name = "small"
-title = "Small"
-scales = ["smoke"]
-[student]
-unit_layers = 1
-bottleneck_dim = 8
-[smoke.data]
-kind = "folder"
-languages = ["de"]
-"""
-
-
-@pytest.fixture(scope="module")
-def encoder_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("encoder") / "saved"
-    tiny_encoder().save(folder)
-    return folder
 
 
 @pytest.fixture
-def recipe(tmp_path):
-    path = tmp_path / "small.toml"
-    path.write_text(RECIPE)
-    return path
-
-
-def write_rows(path, lines):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(path, "wb") as file:
-        file.write(b"\n".join(lines) + b"\n")
-
-
-@pytest.fixture
-def data(tmp_path):
-    """Write a data folder that a run accepts until it reads the pairs."""
-    folder = tmp_path / "data"
-    rows = [f"The cat number {i}\tDie Katze Nummer {i}".encode() for i in range(40)]
-    for split in ("train", "dev"):
-        write_rows(folder / "parallel" / split / "small.en-de.tsv.gz", rows)
-    for language in ("en", "de"):
-        rows = [f"{i}\tone{' one' * i}\ttwo{' two' * i}".encode() for i in range(5)]
-        write_rows(folder / "sts" / f"examples.dev.{language}.tsv.gz", rows)
-    return folder
+def place(tmp_path):
+    return write_place(tmp_path)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example(capsys, command):
-    code, out, _ = run(capsys, *command.split(), "--help")
+    code, out, _ = run(capsys, command, "--help")
     assert code == 0
     assert f"Example: keras-msd {command}" in " ".join(out.split())
 
 
 def test_list(capsys):
-    code, out, _ = run(capsys, "list", "--json")
-    recipes = {one["name"]: one for one in json.loads(out)}
-    assert code == 0
+    recipes = {one["name"]: one for one in result(capsys, "list")}
     assert recipes["msd_xlmr_b128_ru3"]["table"] == "1 and 2; 7 and 8"
     assert "lab" in recipes["xkd_lab"]["scales"]
+    for name, about in recipes.items():
+        assert about["title"] and about["cost"]
+        command = about["command"].removesuffix(" --data DATA")
+        assert command == f"keras-msd run {name}"
     _, out, _ = run(capsys, "list")
     assert all(name in out for name in recipes)
     (line,) = [line for line in out.splitlines() if line.startswith("msd_xlmr_xkd ")]
     assert line.split(maxsplit=4)[4].strip() == "XLM-R <- SBERT-paraphrases"
 
 
-def test_list_says_what_one_recipe_is(capsys, recipe):
+def test_list_says_what_one_recipe_is(capsys, place):
     _, out, _ = run(capsys, "list", "lealla_lab")
     assert out.startswith("AMS with and without distillation, real corpora\n")
     assert "citation: Mao and Nakagawa, LEALLA" in out and "table: 3; 8\n" in out
     assert "student ams: table 3; 8, LEALLA-small, ams, at lab size\n" in out
     assert "cost: 7 minutes a student" in out and "default scale: lab\n" in out
     assert "command: keras-msd run lealla_lab --data DATA\n" in out
-    _, out, _ = run(capsys, "list", "msd_minilm_ru3")
-    assert "row: MiniLM <- SBERT-paraphrases, no bottleneck, RU 3\n" in out
-    _, out, _ = run(capsys, "list", recipe)
-    assert f"command: keras-msd run {recipe} --data DATA\n" in out
-    _, out, _ = run(capsys, "list", "demo", "--json")
-    about = json.loads(out)
-    assert (about["name"], about["command"]) == ("demo", "keras-msd run demo")
+    _, out, _ = run(capsys, "list", place / "small.toml")
+    assert f"command: keras-msd run {place / 'small.toml'} --data DATA\n" in out
+    assert result(capsys, "list", "demo")["command"] == "keras-msd run demo"
     assert "Did you mean `xkd_lab`?" in fails(capsys, "list", "xkd_labb")
     assert "'search', 'serve'? See `keras-msd --help`." in fails(capsys, "serch")
 
 
-def test_every_recipe_says_what_it_costs_and_how_it_is_run(capsys):
-    _, out, _ = run(capsys, "list", "--json")
-    for about in json.loads(out):
-        assert about["title"] and about["cost"]
-        command = about["command"].removesuffix(" --data DATA")
-        assert command == f"keras-msd run {about['name']}"
-
-
-def test_missing_data(capsys, recipe, data, tmp_path):
-    out = tmp_path / "run"
-    assert "`data_dir` (`--data`)" in fails(capsys, "run", recipe, "--out", out)
-    error = fails(capsys, "run", recipe, "--out", out, "--data", tmp_path / "none")
+def test_data_that_lacks_and_widths_that_differ(capsys, place):
+    recipe, data, out = place / "small.toml", place / "data", place / "run"
+    command = ("run", recipe, "--out", out)
+    assert "`data_dir` (`--data`)" in fails(capsys, *command)
+    error = fails(capsys, *command, "--data", place / "none")
     assert "none" in error and "does not exist" in error
-    command = ("run", recipe, "--out", out, "--data", data)
-    assert "more/parallel" in fails(capsys, *command, "--data", tmp_path / "more")
-    error = fails(capsys, *command, "--set", 'data.languages=["fr"]')
-    assert "<corpus>.en-fr.tsv.gz" in error and "parallel/train" in error
+    command = (*command, "--data", data)
+    assert "more/parallel" in fails(capsys, *command, "--data", place / "more")
+    for change, message in {
+        'data.languages=["fr"]': "<corpus>.en-fr.tsv.gz",
+        "student.hidden_dim=48": "`hidden_dim` is the assistant's",
+        "teacher.dim=48": "`assistant.projection_dim = 48`",
+        "student.unit_layers=3": "at most the assistant's layers",
+    }.items():
+        assert message in fails(capsys, *command, "--set", change)
     (data / "sts" / "examples.dev.de.tsv.gz").unlink()
     assert "examples.dev.de.tsv.gz" in fails(capsys, *command)
     assert not out.exists()  # nothing was begun
-
-
-def test_widths_that_differ(capsys, recipe, data, tmp_path):
-    command = ("run", recipe, "--out", tmp_path / "run", "--data", data)
-    error = fails(capsys, *command, "--set", "student.hidden_dim=48")
-    assert "`hidden_dim` is the assistant's" in error
-    error = fails(capsys, *command, "--set", "teacher.dim=48")
-    assert "teacher `hashed-words` 48, assistant `new` 32" in error
-    assert "`assistant.projection_dim = 48`" in error
-    error = fails(capsys, *command, "--set", "student.unit_layers=3")
-    assert "must divide `num_layers`" in error
-    assert not (tmp_path / "run").exists()
 
 
 def test_no_traceback_from_the_program(tmp_path):
@@ -146,83 +86,18 @@ def test_no_traceback_from_the_program(tmp_path):
     assert done.stderr.count("\n") == 1 and "x.toml" in done.stderr
 
 
-def test_embed(capsys, encoder_folder, tmp_path):
-    lines = tmp_path / "lines.txt"
-    lines.write_text("The cat sleeps.\n", encoding="utf-8")
-    command = ("embed", encoder_folder, "A dog.", "--input", lines)
-    _, out, _ = run(capsys, *command, "--json")
-    vectors = np.array(json.loads(out)["vectors"])
-    assert vectors.shape == (2, 16)
-    run(capsys, *command, "--out", tmp_path / "v.npz")
-    with np.load(tmp_path / "v.npz") as file:
-        assert file["text"].tobytes() == b"A dog.The cat sleeps."
-        np.testing.assert_allclose(file["vectors"], vectors, atol=1e-6)
-    _, out, _ = run(capsys, *command, "--truncate-dim", 3, "--json")
-    np.testing.assert_allclose(json.loads(out)["vectors"], vectors[:, :3], atol=1e-5)
-    assert "at most 16" in fails(capsys, *command, "--truncate-dim", 17)
-    assert "nothing to embed" in fails(capsys, "embed", encoder_folder)
-    asking = load_encoder(encoder_folder, prompts={"query": "A cat. "})
-    asking.save(tmp_path / "asking")
-    command_of = ("embed", tmp_path / "asking", "--json")
-    _, out, _ = run(capsys, *command_of, "A dog.", "--prompt-name", "query")
-    _, same, _ = run(capsys, *command_of, "A cat. A dog.")
-    assert json.loads(out)["vectors"] == json.loads(same)["vectors"]
-    options = ("--prompt-name", "query")
-    assert "'document'" in fails(capsys, *command_of[:2], "a", options[0], "x")
-    known = tmp_path / "known.npz"
-    np.savez(known, sentences=np.array(["a"]), vectors=np.ones((1, 4), "float32"))
-    assert "without prompts" in fails(capsys, "embed", known, "a", *options)
-    lines.write_bytes(b"good\nbad \xff\n")
-    error = fails(capsys, *command)
-    assert "line 2: text must be UTF-8. Received: byte 0xff at position 5" in error
-
-
-def test_a_teacher_is_scored_too(capsys, encoder_folder, data, tmp_path):
-    lines = tmp_path / "lines.txt"
-    words = [(name, count) for name in ("one", "two") for count in range(5)]
-    lines.write_text("".join(f"{name}{f' {name}' * count}\n" for name, count in words))
-    run(capsys, "embed", encoder_folder, "--input", lines, "--out", tmp_path / "t.npz")
-    scores = ("--data", data, "--languages", "de", "--sts", "examples", "--json")
-    _, own, _ = run(capsys, "evaluate", encoder_folder, *scores)
-    _, file, _ = run(capsys, "evaluate", tmp_path / "t.npz", *scores)
-    assert json.loads(file)["tracks"] == pytest.approx(json.loads(own)["tracks"])
-    assert "options of `examples` are: `part`. Received: queries" in fails(
-        capsys, "evaluate", encoder_folder, *scores[:-1], "--queries", 5
-    )
-
-
-def test_sentences_are_shown_as_they_are(capsys):
-    match = {"cosine": 0.5, "place": 0, "sentence": "A [red]rose[/red] :cat:"}
-    cli_output.show([match], False, cli_output.matches_text)
-    assert match["sentence"] in capsys.readouterr().out
-
-
-def test_results_for_people(capsys):
-    row = {"name": "student", "parameters": 1234, "cross_lingual": 56.78}
-    result = {
-        "recipe": "small", "scale": "lab", "rows": [row],
-        "measured": {"kept_student": 98.0}, "timings": {"parts": {"stages": 90.0}},
-        "report": "r.html",
-    }  # fmt: skip
-    cli_output.show(result, False, cli_output.run_text)
-    text = capsys.readouterr().out
-    for shown in ("1,234", "56.8", "stages 1.5", "98.0 % of the assistant"):
-        assert shown in text
-    failed = {"recipe": "x", "scale": "smoke", "folder": "f", "error": "E: why"}
-    assert "E: why" in list(cli_output.runs_text([failed]))[-1]
-
-
 def test_an_error_of_ours_keeps_its_traceback(monkeypatch, capsys):
     def broken(*args, **kwargs):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(commands, "app", broken)
+    monkeypatch.setattr(cli, "app", broken)
     with pytest.raises(ZeroDivisionError):
         cli.main([])
-    monkeypatch.setattr(
-        commands, "app", lambda **_: (_ for _ in ()).throw(InputError("a"))
-    )
+    monkeypatch.setattr(cli, "app", lambda **_: (_ for _ in ()).throw(InputError("a")))
     assert fails(capsys) == "Error: a\n"
+    full = OSError(28, "No space left on device", "runs/x")
+    monkeypatch.setattr(cli, "app", lambda **_: (_ for _ in ()).throw(full))
+    assert "No space left on device: 'runs/x'" in fails(capsys)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +125,141 @@ def test_repair_is_asked_for(monkeypatch, capsys, asked):
     assert (ended, error) == (2, f"Error: repair={asked}\n")
 
 
-def test_report_of_a_full_disk_is_one_line(monkeypatch, capsys):
-    full = OSError(28, "No space left on device", "runs/x")
-    monkeypatch.setattr(commands, "app", lambda **_: (_ for _ in ()).throw(full))
-    assert "No space left on device: 'runs/x'" in fails(capsys)
+TURKISH = "Kapı açık, ışık sönük değil, {}."
+ENGLISH = "The door is open and the light is not off, {}."
+ROWS = [(ENGLISH.format(n), TURKISH.format(n)) for n in range(150)]
+WORKBOOK = b"PK\3\4" + bytes(99)
+
+
+def table_of(rows, mark="\t", head=("English", "Turkish")):
+    return "".join(mark.join(row) + "\n" for row in [head, *rows])
+
+
+# Of each file of pairs: its name, its content, and the message.
+PAIRS = {
+    "missing": ("x.en-tr.tsv", None, "x.en-tr.tsv` does not exist"),
+    "empty": ("x.en-tr.tsv", "", "is empty"),
+    "header alone": ("x.en-tr.csv", table_of([]), "names of columns alone"),
+    "semicolons": (
+        "x.en-tr.tsv",
+        table_of(ROWS, ";"),
+        "';' separates the columns, give.*--format csv",
+    ),
+    "UTF-16": ("x.en-tr.tsv", table_of(ROWS).encode("utf-16"), "iconv -f UTF-16 "),
+    "Latin-5": ("x.csv", table_of(ROWS).encode("iso-8859-9"), "iconv -f ISO-8859-9 "),
+    "swapped": (
+        "x.en-tr.tsv",
+        table_of([row[::-1] for row in ROWS], head=("Kapı.", "The door.")),
+        "the sources must be English.*--columns 2,1",
+    ),
+    "sources equal": (
+        "x.en-tr.tsv",
+        table_of([(ENGLISH, row[1]) for row in ROWS], head=ROWS[0]),
+        "the sources must be sentences of their own.*2 in 151 rows.*--columns 1,3",
+    ),
+    "sides equal": (
+        "x.en-tr.tsv",
+        table_of([(row[0], row[0]) for row in ROWS], head=ROWS[0]),
+        "must be other texts than the sources.*the same in 15[01] of 151 rows",
+    ),
+    "labels": (
+        "x.en-tr.tsv",
+        table_of([(row[0], "good") for row in ROWS], head=ROWS[0]),
+        "the translations must be sentences of their own.*2 in 151 rows",
+    ),
+    "workbook": ("x.en-tr.csv", WORKBOOK, "Excel workbook.*as CSV"),
+    "half": ("x.en-tr.tsv.gz", gzip.compress(bytes(9999))[:-9], "truncated gzip"),
+}
+
+
+def made(folder, name, content):
+    if content is not None:
+        data = content if isinstance(content, bytes) else content.encode()
+        (folder / name).write_bytes(data)
+    return folder / name
+
+
+@pytest.fixture
+def nothing_heavy(monkeypatch):
+    """Let imports fail that load Keras or a model."""
+    for name in ("keras_msd.distillation.distil", "keras_msd.load"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def distil_fails(capsys, *arguments):
+    """Return the message of `distil`, which first says what it is going to do."""
+    code, out, error = run(capsys, "distil", *arguments)
+    assert (code, out) == (2, "") and "Traceback" not in error
+    begun, message = error.splitlines()
+    assert begun.startswith("Making an encoder in") and message.startswith("Error: ")
+    return message
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_wrong_files_of_pairs(tmp_path, capsys, nothing_heavy, name):
+    file, content, message = PAIRS[name]
+    path = made(tmp_path, file, content)
+    assert re.search(message, distil_fails(capsys, path, "--out", tmp_path / "model"))
+    for command in (
+        ("export", "tiny12", tmp_path / "art"),
+        ("compare", "tiny12"),
+    ):
+        assert re.search(message, fails(capsys, *command, "--pairs", path))
+    assert {*tmp_path.iterdir()} <= {path}
+
+
+def test_few_pairs(tmp_path, capsys, nothing_heavy):
+    path = made(tmp_path, "x.csv", table_of(ROWS[:50]))
+    error = distil_fails(capsys, path, "--out", tmp_path / "model")
+    assert "at least 100 pairs. Received: 50. Add" in error
+    path = made(tmp_path, "y.csv", table_of(ROWS[:1]))
+    error = fails(capsys, "compare", "tiny12", "--pairs", path)
+    assert "at least 2 pairs. Received: 1. Add" in error
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("Turkish", "Received: language='Turkish'. Did you mean `tr`"),
+        ("xx", "Received: language='xx'. Look it up"),
+        ("jp", "Did you mean `ja`"),
+        ("TR", "Did you mean `tr`"),
+    ],
+)
+def test_an_unknown_language(tmp_path, capsys, nothing_heavy, code, message):
+    path = made(tmp_path, "x.csv", table_of(ROWS, head=("source", "target")))
+    options = ("--out", tmp_path / "m", "--language", code)
+    assert message in distil_fails(capsys, path, *options)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "does not exist"),
+        ("", "is empty"),
+        ("Kapı.\n".encode("utf-16"), "iconv -f UTF-16 "),
+        (TURKISH.encode("iso-8859-9"), "iconv -f ISO-8859-9 "),
+        (WORKBOOK, "Excel workbook"),
+        (" \n\n", "must hold"),
+    ],
+)
+def test_wrong_files_of_lines(tmp_path, capsys, nothing_heavy, content, message):
+    path = made(tmp_path, "lines.txt", content)
+    commands = [
+        ("search", "tiny12", "door", path),
+        ("mine", path, "-e", "tiny12"),
+        ("trim", "tiny12", tmp_path / "small", "--texts", path),
+    ]
+    if content != " \n\n":  # `embed` gives a vector to every line
+        commands.append(("embed", "tiny12", "--input", path))
+    for command in commands:
+        assert message in fails(capsys, *command)
+
+
+def test_wrong_data_of_an_evaluation(tmp_path, capsys, nothing_heavy):
+    command = ("evaluate", "tiny12", "--data", tmp_path, "--set", "tatoeba")
+    assert "Found: none" in fails(capsys, *command)
+    rows = gzip.compress(table_of(ROWS).encode())
+    made(tmp_path, "tatoeba.tur-eng.tsv.gz", rows)
+    error = fails(capsys, *command, "--languages", "xxx")
+    assert "xxx" in error and "tur" in error

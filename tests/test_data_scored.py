@@ -6,7 +6,8 @@ import json
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data.scored import CLASSES, read_inference, read_scored
+from keras_msd.choices import CLASSES
+from keras_msd.data.scored import read_inference, read_scored
 
 THREE = [(0, "A dog runs.", "An animal runs."), (1, "A dog.", "A dog is late."),
          (2, "Rain.", "It is dry.")]  # fmt: skip

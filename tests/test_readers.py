@@ -14,7 +14,7 @@ import zipfile
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.cli.search import write_pairs
+from keras_msd.cli.use import write_pairs
 from keras_msd.data import READERS, Pair, Pairs, Reader, TextTable, read_pairs
 from keras_msd.data.readers.lines import csv_rows, read_texts
 from keras_msd.data.readers.tables import pairs_of_rows

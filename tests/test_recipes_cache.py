@@ -14,8 +14,7 @@ from keras_msd.recipes.cache import RunFolder, Step, key_of, locked, made_from, 
 from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.outputs import run_scores
 from keras_msd.recipes.resources import Run
-from keras_msd.recipes.runner import run
-from keras_msd.recipes.steps import steps_of
+from keras_msd.recipes.runner import run, steps_of
 
 pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 

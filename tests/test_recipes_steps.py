@@ -9,8 +9,8 @@ import pytest
 
 from keras_msd.recipes.load import describe, load_recipe, recipe_names
 from keras_msd.recipes.resources import Run
+from keras_msd.recipes.runner import steps_of
 from keras_msd.recipes.settings import StartsSettings
-from keras_msd.recipes.steps import steps_of
 from keras_msd.recipes.train import stage_data
 from keras_msd.stages import STAGES
 from keras_msd.stages.settings import TrainingSettings

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import numpy as np
     from rich.table import Table
 
+SOLVED = (
+    "All encoders find every translation: P@1 on these pairs cannot tell them apart. "
+    "Compare the margins, or give more pairs or more similar sentences."
+)
 SCORES = ("cross_lingual", "monolingual", "retrieval", "held_out")
 
 
@@ -229,3 +233,66 @@ def write_vectors(path: Path, sentences: Sequence[str], vectors: "np.ndarray") -
 
 def _half(result: dict[str, Any]) -> str:
     return f", half {result['part']}" if "part" in result else ""
+
+
+def compared_text(result: dict[str, Any]) -> Iterator[Any]:
+    """Yield a table with a row for each encoder, and what it cannot tell."""
+    graded = ["STS"] if any("spearman" in it for it in result["encoders"]) else []
+    heads = ["", "P@1", "95 %", "to target", "to source", "margin", "MRR", *graded]
+    heads += ["dim", "MB", "ms alone", "ms in 64"]
+    rows = []
+    for one in result["encoders"]:
+        low, high = one["interval"]
+        stored = one["bytes"]
+        rows.append(
+            [
+                one["name"],
+                f"{one['precision']:.1f}",
+                f"{low:.1f}-{high:.1f}",
+                f"{one['source_to_target']:.1f}",
+                f"{one['target_to_source']:.1f}",
+                f"{one['margin']:.3f}",
+                f"{one['mrr']:.1f}",
+                *(f"{one['spearman']:.1f}" for _ in graded),
+                str(one["dim"]),
+                "" if stored is None else f"{stored / 1e6:.1f}",
+                f"{one['milliseconds_1']:.2f}",
+                f"{one['milliseconds_64']:.2f}",
+            ]
+        )
+    shares = " and ".join(["P@1", "MRR", *graded])
+    yield f"{result['pairs']:,} pairs. {shares} x100; ms: per sentence."
+    yield table(heads, rows)
+    if result["solved"]:
+        yield SOLVED
+
+
+def distil_text(result: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of the printed report."""
+    for code, counts in result["pairs"].items():
+        parts = ", ".join(f"{number} to {use}" for use, number in counts.items())
+        yield f"Pairs in {code}: {parts}"
+        if lost := result["dropped"][code]:
+            reasons = (f"{count} {name}" for name, count in lost.items())
+            yield f"Dropped in {code}: {', '.join(reasons).replace('_', ' ')}"
+    if rows := result["encoders"]:
+        general = list(rows[0]["general"])
+        heads = [f"{'On held-out text':<24}", f"{'MB':>8}", f"{'P@1':>7}"]
+        heads += [f"{'MRR':>7}", f"{'margin':>9}"]
+        yield "".join([*heads, *(f"{'general ' + it:>22}" for it in general)])
+        for row in rows:
+            size = f"{row['bytes'] / 1e6:.1f}" if row["bytes"] else ""
+            cells = [f"{row['name']:<24}", f"{size:>8}", f"{row['precision']:7.1f}"]
+            cells += [f"{row['mrr']:7.1f}", f"{row['margin']:9.4f}"]
+            yield "".join([*cells, *(f"{row['general'][it]:22.1f}" for it in general)])
+    yield from (f"Result: {said}" for said in result["verdict"])
+    yield f"Encoder: {result['encoder']}"
+    yield f"File: {result['file']}, {result['bytes'] / 1e6:.1f} MB"
+    yield f"Report: {result['report']}"
+
+
+def mined_text(result: dict[str, Any]) -> Iterator[str]:
+    """Yield the pairs, or where they are, and how many."""
+    for row in result.pop("pairs", []):
+        yield f"{row['score']:.4f}  {row['source']}  |  {row['target']}"
+    yield from lines_text(result)

@@ -1,72 +1,18 @@
-"""The commands `embed`, `evaluate`, `serve` and `trim`: what to do with an encoder."""
+"""The commands that use an encoder: `embed`, `serve`, `search` and `mine`."""
 
-from collections.abc import Iterable
+import gzip
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli.output import codes, without_none, write_vectors
-from keras_msd.evaluate.parts import WHOLE
-from keras_msd.evaluate.sets import SETS
+from keras_msd.cli.output import write_vectors
+from keras_msd.io.files import atomic_path
 
-SetName = Annotated[
-    str,
-    typer.Option(
-        "--set",
-        "--sts",
-        help=f"{', '.join(SETS)}; or the name of aligned similarity files.",
-        autocompletion=lambda: list(SETS),
-    ),
-]
-
-
-def evaluate(
-    encoder: str,
-    *,
-    data: Path | None = None,
-    languages: str = "",
-    set_: SetName = "stsb",
-    split: str | None = None,
-    part: str = WHOLE,
-    queries: int | None = None,
-    margin: str | None = None,
-    mteb: str | None = None,
-) -> dict[str, Any]:
-    """Score an encoder on an evaluation set.
-
-    Example: keras-msd evaluate runs/demo/student --data DATA --set sts2017-extended
-
-    Args:
-        encoder: An encoder's folder, tiny12, small12, an artefact,
-            hf://organisation/model, or a teacher: "default", a published SavedModel, an
-            .npz file.
-        data: Folder with sts/, tatoeba/ and so on, or a set in its published layout.
-        languages: Codes, with commas; for parallel sets such as tatoeba also pairs
-            (de-fr). Default: all.
-        set_: Name of the set.
-        split: Such as test. Default: the first that the set has; dev for stsb.
-        part: all, choose (tuning half) or report (reporting half), for sets that have
-            halves.
-        queries: Only for un: number of queries. Default: all.
-        margin: Only for bucc2018: ratio, distance or absolute.
-        mteb: Run this task of MTEB, such as STS17, instead of --set.
-    """
-    if mteb:
-        from keras_msd.evaluate.adapters import mteb_scores
-        from keras_msd.load import open_source
-
-        return mteb_scores(lambda: open_source(encoder), mteb)
-    if data is None:
-        raise InputError("Give `--data`, the folder of the set, or `--mteb TASK`.")
-    from keras_msd.evaluate.sets import read_set
-
-    options = without_none(queries=queries, margin=margin)
-    score = read_set(set_, data, codes(languages) or None, split, part, **options)
-    from keras_msd.load import open_source  # imports more, so after the files were read
-
-    return score(open_source(encoder))
+CARD = "card"
+Words = Annotated[list[str], typer.Argument(metavar="ENCODER [QUERY] FILE")]
 
 
 def embed(
@@ -150,80 +96,192 @@ def serve(
     run(open_source(model, light=True), title, host, port, cors or (), api_key)
 
 
-def trim(
-    encoder: str,
-    out: Path,
+def search(
+    words: Words,
     *,
-    texts: list[Path] | None = None,
-    languages: str = "",
-    data: Path | None = None,
-    keep: str | None = None,
-    min_count: int = 1,
-) -> dict[str, Any]:
-    """Remove the tokens that the given texts do not use.
+    queries: Path | None = None,
+    top: int = 5,
+    threshold: str | None = None,
+) -> list[dict[str, Any]]:
+    """Find the lines of a file that are nearest to a query.
 
-    The vectors of these texts stay the same.
-
-    Example: keras-msd trim runs/backbone/student small --languages de,en --data DATA
+    Example: keras-msd search tiny12 'Wo ist der Hund?' lines.txt
 
     Args:
-        encoder: Encoder: a folder, tiny12, small12 or hf://.
-        out: Folder of the trimmed encoder.
-        texts: UTF-8 file (also .gz), one sentence per line.
-        languages: Instead of --texts: codes, with commas.
-        data: Folder with parallel/train/.
-        keep: Vocabulary to keep: a size, such as 20000, or a share of the texts'
-            tokens, such as 0.99; default all that occur.
-        min_count: Remove tokens that occur less often.
+        words: Encoder, query and UTF-8 text file; without a query if --queries is
+            given.
+        queries: UTF-8 file, one query per line, instead of QUERY.
+        top: Matches to show.
+        threshold: Hide matches with a lower cosine: a number, or card for the threshold
+            in the artefact's card (made with `keras-msd export --pairs`).
     """
-    from keras_msd.data.readers import LanguageTexts
+    if len(words) != (3 if queries is None else 2):
+        raise InputError(
+            "Give ENCODER QUERY FILE, or ENCODER FILE and --queries FILE. Received: "
+            f"{len(words)} words{f', --queries {queries}' if queries else ''}."
+            " Put a query of several words in quotes."
+        )
+    asked = [*_lines(queries).values()] if queries else [words[1]]
+    lines = _lines(Path(words[-1]))
+    places = list(lines)
+    # What imports more comes after the files were read.
+    from keras_msd import search as find
+    from keras_msd.load import open_source
+
+    encoder = open_source(words[0], light=True)
+    lowest = _lowest(threshold, encoder)
+
+    rows = [
+        [
+            match._replace(place=places[match.place])._asdict()
+            for match in matches
+            if match.cosine >= lowest
+        ]
+        for matches in find(encoder, asked, lines.values(), top)
+    ]
+    if queries is None:
+        return rows[0]
+    return [
+        {"query": query, "matches": matches}
+        for query, matches in zip(asked, rows, strict=True)
+    ]
+
+
+def _lines(path: Path) -> dict[int, str]:
+    """Return the lines of a file that hold text by their places, from 0."""
     from keras_msd.data.readers.lines import read_texts
 
-    if bool(texts) == bool(languages) or bool(languages) != (data is not None):
-        options = {"--texts": texts, "--languages": languages, "--data": data}
-        came = ", ".join(name for name, value in options.items() if value) or "neither"
-        raise InputError(
-            f"The texts to keep tokens of must be given once. Received: {came}. "
-            "Give either --texts FILE, or --languages CODES and --data FOLDER."
-        )
-    if out.exists():
-        from keras_msd.models.encoder_folder import is_saved_encoder
-
-        if not is_saved_encoder(out):
-            raise InputError(f"`{out}` exists and is not an encoder. Give a new path.")
-    if out.resolve() == Path(encoder).resolve():
-        raise InputError(
-            f"`{out}` is the encoder itself and would be overwritten. Give another "
-            "folder."
-        )
-    lines = (line for path in texts or [] for line in read_texts(path))
-    counted: Iterable[str] = [line for line in lines if line.strip()]
-    if texts and not counted:
-        raise InputError(
-            f"`--texts {texts[0]}` must hold a line of text. Received: empty lines. "
-            "Give a file with sentences."
-        )
-    if data is not None:
-        counted = LanguageTexts(data, codes(languages))
-    share = _amount(keep)
-    # What imports more comes after the files were read.
-    from keras_msd import load_encoder
-    from keras_msd.models.trim import trim_vocabulary, trimming_report
-
-    whole = load_encoder(encoder)
-    trimmed = trim_vocabulary(whole, counted, keep=share, min_count=min_count)
-    report = trimming_report(whole, trimmed, counted)
-    trimmed.save(out)
-    return {"encoder": str(out)} | report
+    texts = {place: it for place, it in enumerate(read_texts(path)) if it.strip()}
+    if not texts:
+        raise InputError(f"`{path}` must hold a line of text. Received: empty lines.")
+    return texts
 
 
-def _amount(text: str | None) -> int | float | None:
-    if text is None:
-        return None
+def _lowest(threshold: str | None, encoder: Any) -> float:
+    """Return the lowest cosine to show."""
+    if threshold is None:
+        return -1.0
+    if threshold == CARD:
+        found = getattr(encoder, "card", {}).get("threshold")
+        if found is None:
+            raise InputError(
+                "The encoder has no card with a threshold. Give a number, or an "
+                "artefact of `keras-msd export --pairs`."
+            )
+        if found["cosine"] is None:
+            raise InputError(
+                f"No cosine makes {found['asked']:.0f} % of the answers right on "
+                f"{found['set'] or 'the held-out pairs'}. Give a number."
+            )
+        return float(found["cosine"])
     try:
-        return float(text) if "." in text else int(text)
+        return float(threshold)
     except ValueError as error:
         raise InputError(
-            "`--keep` must be a number of pieces, such as 20000, or a share of the "
-            f"tokens, such as 0.99. Received: {text!r}."
+            f"`--threshold` must be a number or {CARD}. Received: {threshold!r:.60}."
         ) from error
+
+
+def mine(
+    sources: Path,
+    targets: Path | None = None,
+    *,
+    encoder: Annotated[str, typer.Option("--encoder", "-e")],
+    out: Path | None = None,
+    margin: str = "ratio",
+    threshold: float | None = None,
+    k: int = 4,
+) -> dict[str, Any]:
+    """Find translations in two files, best first.
+
+    With one file, find sentences in it that mean the same, by their cosine.
+
+    Empty lines are skipped, and repeated lines count once.
+
+    Example: keras-msd mine german.txt english.txt --encoder runs/backbone/student --out
+    pairs.tsv --threshold 1.06
+
+    Args:
+        sources: UTF-8 file (also .gz), one sentence per line.
+        targets: The same in another language; without it, paraphrases.
+        encoder: An encoder's folder, tiny12, small12, an artefact,
+            hf://organisation/model, or a teacher: "default", a published SavedModel, an
+            .npz file.
+        out: Write score, source, target to this .tsv or .tsv.gz.
+        margin: How to score a pair: ratio or distance (compared with other neighbours),
+            or absolute (the cosine).
+        threshold: Lowest score to keep; without it, all pairs.
+        k: Neighbours per sentence for the margin.
+    """
+    from keras_msd import checks
+    from keras_msd.evaluate.bitext import MARGINS, mine_paraphrases
+    from keras_msd.evaluate.bitext import mine as find
+
+    checks.one_of(MARGINS, margin=margin)
+    checks.at_least(1, k=k)
+    if out is not None and out.is_dir():
+        raise InputError(f"`--out {out}` is a folder. Give the path of a file.")
+    left = read_sentences(sources)
+    right = left if targets is None else read_sentences(targets)
+    texts = list(left), list(right)
+    from keras_msd.load import open_source  # imports more, so after the files were read
+
+    model = open_source(encoder)
+    if targets is None:
+        margin = "absolute"
+        pairs = mine_paraphrases(model, texts[0], k, threshold)
+    else:
+        pairs = find(model, *texts, margin, k, threshold)
+    rows = [
+        {
+            "score": pair.score,
+            "source": texts[0][pair.source_row],
+            "target": texts[1][pair.target_row],
+            "source_line": left[texts[0][pair.source_row]],
+            "target_line": right[texts[1][pair.target_row]],
+        }
+        for pair in pairs
+    ]
+    if out is not None:
+        write_pairs(out, rows)
+    result = {
+        "sources": len(left),
+        "targets": len(right),
+        "mined": len(rows),
+        "margin": margin,
+        "k": k,
+        "threshold": threshold,
+    }
+    return result | ({"pairs": rows} if out is None else {"file": str(out)})
+
+
+def write_pairs(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write score TAB source TAB target, through gzip if the name ends so."""
+    lines = (f"{row['score']:.6f}\t{row['source']}\t{row['target']}\n" for row in rows)
+    text = "".join(lines).encode()
+    with atomic_path(path) as temporary:
+        # Without a time in it, the same pairs are the same bytes.
+        packed = gzip.compress(text, mtime=0) if path.suffix == ".gz" else text
+        temporary.write_bytes(packed)
+
+
+def read_sentences(path: Path) -> dict[str, int]:
+    """Return the distinct sentences of a file, each with the number of its first line.
+
+    Raises:
+        InputError: The file cannot be read, has a tab in a line, or no sentence.
+    """
+    from keras_msd.data.readers.lines import read_lines
+
+    sentences: dict[str, int] = {}
+    for number, line in read_lines(path):
+        if "\t" in line:
+            raise InputError(
+                f"{path}, line {number}: a line must be one sentence, without a tab. "
+                "Take the column with the sentences, for example with: cut -f1"
+            )
+        if text := line.strip():
+            sentences.setdefault(text, number)
+    if not sentences:
+        raise InputError(f"`{path}` must hold a sentence. Received: empty lines only.")
+    return sentences

@@ -4,6 +4,8 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +15,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.checks import InputError
-from keras_msd.choices import MAX_LENGTH
+from keras_msd.choices import WEIGHT_DECAY
 from keras_msd.comparison import Prompted, files_of
 from keras_msd.data.batches import check_reads
 from keras_msd.data.corpora import LANGUAGES, example_pairs, write_rows
@@ -21,58 +23,35 @@ from keras_msd.data.pair import ENGLISH, Pair, languages_of_pairs, pair_code
 from keras_msd.data.readers import check_pairs, read_pairs
 from keras_msd.data.store import GuideStore
 from keras_msd.data.words import check_listed, drawn_sentences, word_languages
-from keras_msd.distillation import verdict
-from keras_msd.distillation.page import write_page
-from keras_msd.distillation.plan import (
-    BACKBONE,
+from keras_msd.distillation import report as scoring
+from keras_msd.distillation.plan import SCHEME, Plan, encoder_bytes
+from keras_msd.distillation.split import SETTINGS, check_new, open_pairs, split
+from keras_msd.distillation.start import (
     DEFAULT_MB,
     PAIRS,
-    SMALL,
-    TABLE,
-    Plan,
     Start,
+    cut_to_shape,
     default_start,
+    extended_table,
+    fitting_shape,
     named_start,
+    ridge_baseline,
+    whole_start,
 )
-from keras_msd.distillation.recipe import GENERAL, recipe_of
-from keras_msd.distillation.size import (
-    SCHEME,
-    Description,
-    Shape,
-    encoder_bytes,
-    shape_of,
-    table_tokens,
-)
-from keras_msd.distillation.split import SETTINGS, check_new, open_pairs, split
-from keras_msd.distillation.tokens import expected_counts
 from keras_msd.evaluate.parts import CHOOSE, REPORT
 from keras_msd.evaluate.translations import read_held_out
 from keras_msd.export.artefact import export, load_artefact
 from keras_msd.export.card import add_scores
 from keras_msd.export.formats import FORMATS
 from keras_msd.io.files import atomic_path, digest, read_json, remove, write_json
-from keras_msd.load import load_encoder, load_teacher
+from keras_msd.load import load_teacher
 from keras_msd.models.encoder import Encoder, load_saved
-from keras_msd.models.network import WORD
-from keras_msd.models.trim import (
-    cut_positions,
-    keep_tokens,
-    needed_tokens,
-    restore_vocabulary,
-)
+from keras_msd.recipes.load import recipe_from
 from keras_msd.recipes.outputs import teacher_licence
 from keras_msd.recipes.resources import default_store_dir
 from keras_msd.recipes.runner import run
-from keras_msd.starts.ridge import (
-    BothSides,
-    closed_form_encoder,
-    extend_vocabulary,
-    fit_ridge,
-)
-from keras_msd.starts.svd import token_frequencies
-from keras_msd.starts.width import prune_width
+from keras_msd.recipes.settings import Recipe
 from keras_msd.teachers.teacher import HASHED_WORDS, Teacher
-from keras_msd.tokenizers.sentencepiece import extend_unigram, train_unigram
 
 FORMAT, ENCODER, ROUNDED = "litert", "encoder", "rounded"  # folders
 PLAN, REPORT_FILE = "plan.json", "report.json"
@@ -84,15 +63,16 @@ NAMES = {
 }
 NO_PAIRS = "No pairs were given, so nothing was trained and nothing is scored."
 HASHED_DIM = 64  # dimension of "hashed-words", a teacher for tests
-RIDGE = 0.3  # penalty of the ridge baseline
-PRUNING_TEXTS = 960
 DRAWN_SENTENCES = 6000  # of words drawn by frequency, in each language that has a list
+GENERAL = "general"  # corpus of general sentences
 GENERAL_SHARE = 0.25  # share of general pairs in the training of a known table
 GENERAL_PAIRS = 1000  # general training pairs per language
 LAYERS_BATCH, TABLE_BATCH = 64, 1024
 RATE, PRUNED_RATE, TABLE_RATE = 2e-4, 1e-4, 7e-4
 PASSES = 2.5  # a training step takes as long as so many forward passes of its batch
 PROOF_TEXTS = 200  # that the file and the encoder are compared on
+NO_LIMIT = 1_000_000  # of characters and words; the encoder cuts long texts
+BUCKETS = 3  # batch shapes, each compiled once
 
 
 def distil(
@@ -193,7 +173,7 @@ def distil(
         - `kept`: the result: "trained", "start" or "closed_form".
         - `verdict`: sentences about the result.
         - `encoders`: scores on the reporting half, the result's first, see
-          `distillation.verdict.report`; and `bytes`.
+          `distillation.report.score`; and `bytes`.
         - `tuning`: scores on the tuning half, by encoder.
         - `encoder`, `file`, `report`: paths. `bytes`: size of the file.
         - `seconds`.
@@ -252,10 +232,10 @@ def distil(
     listed = [] if begin.table else word_languages()
     words = [code for code in known if code in listed]
     english = all(file.source_language == ENGLISH for file in files)
-    whole = None if begin.table else _whole(begin)
-    teaching = _Teaching.of(begin, whole, multilingual or not english)
+    whole = None if begin.table else whole_start(begin)
+    guide, named = _teacher(begin, whole, multilingual or not english)
     for file in files:
-        check_reads(teaching.guide, "source", file)
+        check_reads(guide, "source", file)
     options = {
         "start": str(begin.source),
         "max_mb": max_mb,
@@ -267,20 +247,25 @@ def distil(
         "vocabulary_size": vocabulary_size,
         "seed": seed,
     }
-    content = None if corpus is None else corpus.digest()
-    inputs = {"pairs": content, "texts": digest(*extra), "languages": known}
-    inputs |= {"teacher": teaching.guide.fingerprint, "words": words}
+    inputs = {
+        "pairs": None if corpus is None else corpus.digest(),
+        "texts": digest(*extra),
+        "languages": known,
+        "teacher": guide.fingerprint,
+        "words": words,
+    }
     _check_folder(out, inputs, options)
     if (out / REPORT_FILE).is_file():
         return dict(read_json(out / REPORT_FILE))
     there, begun = out.exists(), (out / SETTINGS).is_file()
+    stores = Path(store_dir or default_store_dir())
+    chosen = Texts(extra, known, words)
+    job = Job(out, begin, whole, guide, named, chosen, options, stores, say)
     try:
         if not begun:
             write_json(out / SETTINGS, {"inputs": inputs, "options": options})
         counts, dropped = ({}, {}) if corpus is None else split(corpus, out / "data")
-        chosen = _Texts(extra, known, words)
-        job = _Job(out, begin, whole, teaching, chosen, options, store_dir, say)
-        plan = job.plan()
+        plan = make_plan(job)
     except InputError:
         if not begun:  # nothing that took long is lost
             remove(out / SETTINGS if there else out)
@@ -288,10 +273,10 @@ def distil(
     for line in plan.lines():
         say(line)
     if plan.steps:
-        job.train(plan)
-    report = job.report(plan, counts, dropped)
+        train(job, plan)
+    report = make_result(job, plan, counts, dropped)
     report["seconds"] = round(time.monotonic() - began, 1)
-    write_page(out / "report.html", report, out / "run")
+    scoring.write_html(out / "report.html", report, out / "run")
     write_json(out / REPORT_FILE, report)
     return report
 
@@ -325,51 +310,29 @@ def _check_folder(
     check_new(out)
 
 
-def _whole(begin: Start) -> Encoder:
-    """Load a start with layers, not cut to size yet."""
-    whole = load_encoder(begin.source)
-    if not isinstance(whole, Encoder) or whole.config.num_layers == 0:
-        raise InputError(
-            "A start with layers must be an encoder that can be trained. Received: "
-            f"`{begin.source}`. Give the folder of a checkpoint or of an "
-            f'encoder, or one of "{SMALL}", "{BACKBONE}", "{TABLE}", "{PAIRS}".'
-        )
-    if begin.vocabulary:
-        whole = restore_vocabulary(whole, load_encoder(begin.vocabulary))
-    return cut_positions(whole, MAX_LENGTH)
+def _teacher(
+    begin: Start, whole: Encoder | None, multilingual: bool
+) -> tuple[Any, dict[str, Any]]:
+    """Load the teacher of a start; `whole` is the start before it is cut.
 
-
-class _Teaching(NamedTuple):
-    """A teacher, and how a recipe names it.
-
-    Attributes:
-        guide: What gives its vectors.
-        values: `[teacher]` of a recipe; without `source` where it has no name.
+    Returns:
+        The teacher, and `[teacher]` of a recipe; without `source` if it has no name.
     """
-
-    guide: Any
-    values: dict[str, Any]
-
-    @classmethod
-    def of(cls, begin: Start, whole: Encoder | None, multilingual: bool) -> "_Teaching":
-        """Load the teacher of a start; `whole` is the start before it is cut."""
-        source, name = begin.teacher, None
-        if source is None:
-            source, name = whole, f"{Path(begin.source).name} with all tokens"
-        values: dict[str, Any] = {"multilingual": multilingual}
-        known = isinstance(source, Teacher) and source.languages
-        languages = None if known or multilingual else [ENGLISH]
-        if source == HASHED_WORDS:
-            values["dim"] = HASHED_DIM
-        if isinstance(source, str | Path):
-            values["source"] = str(source)
-        return cls(
-            load_teacher(source, name, dim=values.get("dim"), languages=languages),
-            values,
-        )
+    source, name = begin.teacher, None
+    if source is None:
+        source, name = whole, f"{Path(begin.source).name} with all tokens"
+    values: dict[str, Any] = {"multilingual": multilingual}
+    known = isinstance(source, Teacher) and source.languages
+    languages = None if known or multilingual else [ENGLISH]
+    if source == HASHED_WORDS:
+        values["dim"] = HASHED_DIM
+    if isinstance(source, str | Path):
+        values["source"] = str(source)
+    guide = load_teacher(source, name, dim=values.get("dim"), languages=languages)
+    return guide, values
 
 
-class _Texts(NamedTuple):
+class Texts(NamedTuple):
     """What the vocabulary is chosen by, beside the pairs.
 
     Attributes:
@@ -403,29 +366,65 @@ class _Texts(NamedTuple):
         return lines[:: max(1, len(lines) // count)][:count]
 
 
-class _Job:
-    """The work of one call of `distil` in its folder."""
+@dataclass
+class Job:
+    """What the parts of one call of `distil` share.
 
-    def __init__(
-        self,
-        out: Path,
-        begin: Start,
-        whole: Encoder | None,
-        teaching: _Teaching,
-        texts: "_Texts",
-        options: Mapping[str, Any],
-        store_dir: str | Path | None,
-        say: Callable[[str], None],
-    ) -> None:
-        self.out, self.begin, self.texts, self.say = out, begin, texts, say
-        self.whole, (self.guide, self.teacher) = whole, teaching
-        self.languages, self.options = texts.languages, options
-        self.stores = Path(store_dir or default_store_dir())
-        self.store = GuideStore(self.guide, self.stores / self.guide.fingerprint)
-        parallel = out / "data" / "parallel"
-        trained = parallel.is_dir()
-        self.train_pairs = list(read_pairs(parallel / "train")) if trained else []
-        self.held = read_held_out(parallel / "dev") if trained else {}
+    Attributes:
+        out: The folder.
+        begin: Where it starts.
+        whole: A start with layers, before it is cut to size.
+        guide: The teacher.
+        teacher: `[teacher]` of a recipe.
+        texts: What the vocabulary is chosen by.
+        options: What was asked for.
+        stores: Parent of the caches of teachers' vectors.
+        say: Prints a line.
+    """
+
+    out: Path
+    begin: Start
+    whole: Encoder | None
+    guide: Any
+    teacher: dict[str, Any]
+    texts: Texts
+    options: Mapping[str, Any]
+    stores: Path
+    say: Callable[[str], None]
+
+    @property
+    def languages(self) -> list[str]:
+        """Codes of all languages."""
+        return self.texts.languages
+
+    @cached_property
+    def store(self) -> GuideStore:
+        """The teacher's vectors."""
+        return GuideStore(self.guide, self.stores / self.guide.fingerprint)
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """The training pairs."""
+        folder = self.out / "data/parallel/train"
+        return list(read_pairs(folder)) if folder.is_dir() else []
+
+    @cached_property
+    def held(self) -> dict[str, list[tuple[str, str]]]:
+        """The held-out pairs by code."""
+        folder = self.out / "data/parallel/dev"
+        return read_held_out(folder) if folder.is_dir() else {}
+
+    @property
+    def table(self) -> bool:
+        """Whether a token embedding table that exists is trained further."""
+        return self.begin.table and self.begin.source != PAIRS
+
+    @property
+    def batch_size(self) -> int:
+        """Pairs in a batch."""
+        usual = TABLE_BATCH if self.begin.table else LAYERS_BATCH
+        size = self.options["batch_size"] or usual
+        return int(min(size, len(self.pairs) // 2))
 
     def made(self, name: str, make: Callable[[], Encoder]) -> Encoder:
         """Return the encoder in a folder; make and save it if it is not there."""
@@ -435,305 +434,308 @@ class _Job:
         keras.utils.set_random_seed(self.options["seed"])
         return load_saved(self.out / name)
 
-    # ------------------------------------------------------------------ the start
-
-    def plan(self) -> Plan:
-        """Make the encoder at the start, and return the plan, the same when resumed."""
-        if (self.out / PLAN).is_file():
-            return Plan(**read_json(self.out / PLAN))
-        self.say(f"Preparing the start: {self.begin.source}")
-        shape = None
-        if self.whole is None:
-            start = self.made(START, self._table)
-        else:
-            start, shape = self._layers(self.whole)
-        steps, minutes = self._steps(start)
-        config = start.config
-        plan = Plan(
-            start=str(self.begin.source),
-            teacher=self.guide.name,
-            reason=self.begin.reason,
-            languages=self.languages,
-            words=self.texts.words,
-            tokens=start.tokenizer.vocabulary_size,
-            num_layers=config.num_layers,
-            num_heads=config.num_heads,
-            intermediate_dim=config.intermediate_dim,
-            pruned=bool(shape and shape.pruned),
-            coverage=shape and shape.coverage,
-            loss=shape and shape.loss,
-            expected_bytes=encoder_bytes(start),
-            max_mb=self.options["max_mb"],
-            steps=steps,
-            minutes=minutes,
-        )
-        write_json(self.out / PLAN, plan.values())
-        return plan
-
-    def _layers(self, whole: Encoder) -> tuple[Encoder, Shape]:
-        """Return the start with layers, and its shape."""
-        if whole.dim != self.guide.dim:
-            raise InputError(
-                f"`start` must have the teacher's dimension, {self.guide.dim}. "
-                f"Received: `{self.begin.source}` with dimension {whole.dim}. Choose "
-                "another start or another teacher."
-            )
-        tokenizer, lines = whole.tokenizer, self.texts.lines(self.train_pairs)
-        counts = token_frequencies(
-            tokenizer.encode_plain(lines), tokenizer.vocabulary_size
-        )
-        needed = needed_tokens(tokenizer, counts)
-        rows = whole.weights()[WORD][: len(counts)]
-        expected = expected_counts(tokenizer, rows, counts)
-        max_bytes = 1e6 * (self.options["max_mb"] or DEFAULT_MB)
-        most = self.options["vocabulary_size"]
-        checks.at_least(len(needed), vocabulary_size=most)
-        described = Description.of(tokenizer)
-        shape = shape_of(whole.config, described, expected, needed, max_bytes, most)
-
-        def make() -> Encoder:
-            encoder = keep_tokens(whole, shape.kept)
-            if shape.pruned:
-                draw = np.random.default_rng(self.options["seed"])
-                count = min(PRUNING_TEXTS, len(lines))
-                chosen = draw.choice(len(lines), count, replace=False)
-                texts = [lines[row] for row in sorted(chosen)]
-                kept_parts = {k: v for k, v in shape.pruned.items() if k != "head_dim"}
-                encoder = prune_width(encoder, texts, **kept_parts)
-            return encoder
-
-        return self.made(START, make), shape
-
-    def _table(self) -> Encoder:
-        """Return the token embedding table at the start."""
-        closed = self.made(CLOSED_FORM, self._closed_form)
-        if self.begin.source == PAIRS:
-            return closed
-        known = load_encoder(self.begin.source)
-        if not isinstance(known, Encoder) or known.dim != self.guide.dim:
-            raise InputError(
-                "`start` must be an encoder with the teacher's dimension, "
-                f"{self.guide.dim}. Received: {type(known).__name__} "
-                f"`{self.begin.source}` with dimension {known.dim}. Choose another "
-                "encoder or another teacher."
-            )
-        extended = extend_unigram(known.tokenizer, closed.tokenizer)
-        return extend_vocabulary(known, extended)
-
-    def _closed_form(self) -> Encoder:
-        """Fit the ridge baseline ("closed form") and return it as an encoder."""
-        pairs = self.train_pairs
-        sources = [pair.source for pair in pairs]
-        texts = [*sources, *(pair.target for pair in pairs)]
-        size = self.options["vocabulary_size"]
-        usual = size or min(16_000, 6_000 + 2_000 * len(self.held))
-        size = min(usual, table_tokens(self.guide.dim, self.options["max_mb"]) or usual)
-        tokenizer = train_unigram(texts, size, at_most=True, case_fold=True)
-        vectors = self.store.targets(sources)
-        rows, tokens = tokenizer.vocabulary_size, tokenizer.encode_plain(texts)
-        goals = BothSides(lambda start, stop: vectors[start:stop], *vectors.shape)
-        table = fit_ridge(tokens, goals, rows, RIDGE)
-        return closed_form_encoder(tokenizer, table, max_length=MAX_LENGTH)
-
-    # ------------------------------------------------------------------- training
-
-    @property
-    def guard(self) -> float | None:
-        """Points that general text may lose; the ridge baseline knows only yours."""
-        limit: float | None = self.options["guard"]
-        return None if self.begin.source == PAIRS else limit
-
-    @property
-    def batch_size(self) -> int:
-        """Pairs in a batch."""
-        usual = TABLE_BATCH if self.begin.table else LAYERS_BATCH
-        size = self.options["batch_size"] or usual
-        return int(min(size, len(self.train_pairs) // 2))
-
-    def _steps(self, encoder: Encoder) -> tuple[int, float]:
-        """Return the number of training steps, and the minutes that they will take."""
-        if not self.held:
-            return 0, 0.0
-        rows = list(islice(cycle(self.train_pairs), self.batch_size))
-        texts = [text for pair in rows for text in (pair.source, pair.target)]
-        times = []
-        for _ in range(2):  # the first time, a network is compiled
-            began = time.perf_counter()
-            encoder.encode(texts, progress=False)
-            times.append(time.perf_counter() - began)
-        each = PASSES * min(times) / 60
-        steps = self.options["updates"]
-        if steps is None:
-            steps = int(self.options["minutes"] / each)
-        return steps, round(steps * each, 1)
-
-    def train(self, plan: Plan) -> None:
-        """Train the encoder at the start: a run of a recipe."""
-        start = self._rounded(START, self.out / START)
-        asked = verdict.questions(self.held, CHOOSE)
-        before = asked.score(Prompted(start, None), 0)
-        self.say(
-            f"Before training, P@1 is {before['precision']:.1f} and the margin "
-            f"{before['margin']:.4f} on the tuning half, {len(asked.units)} pairs"
-        )
-        if before["precision"] == 100:
-            self.say(
-                "So P@1 on these pairs cannot rise, only the margin can. To keep the "
-                "encoder as it is, stop (Ctrl-C) and give --minutes 0 and a new folder"
-            )
-        self.say("Training")
-        known_table = self.begin.table and self.begin.source != PAIRS
-        general = self._general() if known_table else {}
-        teacher, data = dict(self.teacher), self.out / "data"
-        if "source" not in teacher:
-            teacher["source"] = str(self._vectors(teacher["multilingual"]))
-        rate = self.options["learning_rate"]
-        if rate is None:
-            rate = PRUNED_RATE if plan.pruned else RATE
-            rate = TABLE_RATE if self.begin.table else rate
-        recipe = recipe_of(
-            plan,
-            self.out / START,
-            teacher,
-            list(self.held),
-            general,
-            dim=self.guide.dim,
-            max_length=start.max_length,
-            batch_size=self.batch_size,
-            learning_rate=rate,
-            table=self.begin.table,
-            seed=self.options["seed"],
-        )
-        folders = [data, self.out / GENERAL] if general else [data]
-        run(recipe, self.out / "run", data_dir=folders, store_dir=self.stores)
-
-    def _vectors(self, multilingual: bool) -> Path:
-        """Return a file with the vectors of a teacher that has no name."""
-        path = self.out / "teacher.npz"
-        if not path.is_file():
-            # Apart from the user's pairs, which a resumed run reads again.
-            general = self.out / GENERAL / "parallel" / "train"
-            trained = self.train_pairs
-            if general.is_dir():
-                trained = [*trained, *read_pairs(general)]
-            pairs = [(pair.source, pair.target) for pair in trained]
-            if multilingual:
-                pairs += [pair for of in self.held.values() for pair in of]
-            sides = 2 if multilingual else 1
-            texts = list(dict.fromkeys(text for pair in pairs for text in pair[:sides]))
-            with atomic_path(path) as temporary, temporary.open("wb") as file:
-                np.savez(file, sentences=texts, vectors=self.store.targets(texts))
-        return path
-
-    def _general(self) -> dict[str, float]:
-        """Write general training pairs; return their languages with their weight."""
-        by_code: dict[str, list[tuple[str, str]]] = {}
-        for pair in example_pairs(count=GENERAL_PAIRS):
-            by_code.setdefault(pair.language, []).append((pair.source, pair.target))
-        for code, rows in by_code.items():
-            name = f"{GENERAL}.{ENGLISH}-{code}.tsv.gz"
-            path = self.out / GENERAL / "parallel" / "train" / name
-            if not path.is_file():
-                write_rows(path, rows)
-        # Files are drawn equally often; this weight scales them to their share.
-        factor = len(self.held) / len(by_code) * GENERAL_SHARE / (1 - GENERAL_SHARE)
-        return dict.fromkeys(by_code, factor)
-
-    # ------------------------------------------------------------------ the result
-
-    def report(
-        self, plan: Plan, counts: Mapping[str, Any], dropped: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Choose the result, export it, and return the report."""
-        self.say("Scoring and exporting the result")
-        places = {START: self.out / START}
-        if plan.steps:
-            places[TRAINED] = self.out / "run" / "assistant"
-        if self.begin.table and self.begin.source != PAIRS:
-            places[CLOSED_FORM] = self.out / CLOSED_FORM
-        encoders = {name: self._rounded(name, place) for name, place in places.items()}
-        kept, tuning = START, dict[str, Any]()
-        if self.held:
-            kept, tuning = verdict.choose(
-                encoders, self.held, self.languages, self.guard
-            )
-        if not (self.out / ENCODER).is_dir():
-            with atomic_path(self.out / ENCODER) as temporary:
-                shutil.copytree(
-                    self.out / ROUNDED / kept, temporary, dirs_exist_ok=True
-                )
-        result = load_saved(self.out / ENCODER)
-        file = self._exported(result)
-        card = read_json(file / "card.json")
-        scored: dict[str, Any] = {NAMES[kept]: load_artefact(file)}
-        scored |= {NAMES[name]: it for name, it in encoders.items() if name != kept}
-        if not self.begin.table:
-            scored[f"teacher, {self.guide.name}"] = self.guide
-        rows, pairs = [], sum(count[REPORT] for count in counts.values())
-        if self.held:
-            rows = verdict.report(scored, self.held, self.languages)
-            add_scores(file, FORMATS[FORMAT], verdict.for_card(rows[0], pairs))
-        for row in rows:
-            row["bytes"] = self._bytes(scored[row["name"]], result, card["bytes"])
-        said = verdict.words(rows, pairs) if rows else [NO_PAIRS]
-        if plan.max_mb is not None and card["bytes"] > 1e6 * plan.max_mb:
-            said.append(
-                f"The file has {card['bytes'] / 1e6:.2f} MB, more than the "
-                f"{plan.max_mb:g} MB that you asked for. Ask for a little less."
-            )
-        return {
-            "plan": plan.values(),
-            "pairs": counts,
-            "dropped": dropped,
-            "kept": kept,
-            "verdict": said,
-            "encoders": rows,
-            "tuning": tuning,
-            "encoder": str(self.out / ENCODER),
-            "file": str(file),
-            "bytes": card["bytes"],
-            "report": str(self.out / "report.html"),
-        }
-
-    def _bytes(self, encoder: Any, result: Encoder, size: int) -> int | None:
-        """Return the bytes of an encoder's file; `size` are those of the result's."""
-        if encoder is self.guide:
-            if self.whole is not None and self.begin.teacher is None:
-                return encoder_bytes(self.whole)
-            files = files_of(self.teacher.get("source"))
-            return sum(path.stat().st_size for path in files) or None
-        if not isinstance(encoder, Encoder):  # the file
-            return size
-        expected = encoder_bytes(encoder)
-        return size if expected == encoder_bytes(result) else expected
-
-    def _licence(self) -> str | None:
-        """Return the licence of the teacher, which may be the start."""
-        if self.begin.teacher is None:
-            return teacher_licence(str(self.begin.source))
-        named = self.teacher.get("source")
-        return teacher_licence(named) if named else None
-
-    def _rounded(self, name: str, place: Path) -> Encoder:
+    def rounded(self, name: str, place: Path) -> Encoder:
         """Return an encoder with the weights that its file will have."""
         folder = self.out / ROUNDED / name
         if not folder.is_dir():
             load_saved(place).save(folder, quantize=SCHEME)
         return load_saved(folder)
 
-    def _exported(self, encoder: Encoder) -> Path:
-        """Export the result, and return the artefact's folder."""
-        folder = self.out / FORMAT
-        if not (folder / "card.json").is_file():
-            texts = [text for of in self.held.values() for pair in of for text in pair]
-            texts = texts[:PROOF_TEXTS] or self.texts.sample(PROOF_TEXTS)
-            export(
-                encoder,
-                folder,
-                FORMAT,
-                SCHEME,
-                languages=self.languages,
-                sentences=texts,
-                teacher_license=self._licence(),
+
+# The start.
+
+
+def make_plan(job: Job) -> Plan:
+    """Make the encoder at the start, and return the plan, the same when resumed."""
+    if (job.out / PLAN).is_file():
+        return Plan(**read_json(job.out / PLAN))
+    job.say(f"Preparing the start: {job.begin.source}")
+    whole, shape, options = job.whole, None, job.options
+    if whole is None:
+        start = job.made(START, lambda: _table(job))
+    else:
+        if whole.dim != job.guide.dim:
+            raise InputError(
+                f"`start` must have the teacher's dimension, {job.guide.dim}. "
+                f"Received: `{job.begin.source}` with dimension {whole.dim}. Choose "
+                "another start or another teacher."
             )
-        return folder
+        lines = job.texts.lines(job.pairs)
+        max_bytes = 1e6 * (options["max_mb"] or DEFAULT_MB)
+        shape = fitting_shape(whole, lines, max_bytes, options["vocabulary_size"])
+        given = whole, shape, lines, options["seed"]
+        start = job.made(START, lambda: cut_to_shape(*given))
+    steps, minutes = _steps(job, start)
+    config = start.config
+    plan = Plan(
+        start=str(job.begin.source),
+        teacher=job.guide.name,
+        reason=job.begin.reason,
+        languages=job.languages,
+        words=job.texts.words,
+        tokens=start.tokenizer.vocabulary_size,
+        num_layers=config.num_layers,
+        num_heads=config.num_heads,
+        intermediate_dim=config.intermediate_dim,
+        pruned=bool(shape and shape.pruned),
+        coverage=shape and shape.coverage,
+        loss=shape and shape.loss,
+        expected_bytes=encoder_bytes(start),
+        max_mb=options["max_mb"],
+        steps=steps,
+        minutes=minutes,
+    )
+    write_json(job.out / PLAN, plan.values())
+    return plan
+
+
+def _table(job: Job) -> Encoder:
+    """Return the token embedding table at the start."""
+    usual = min(16_000, 6_000 + 2_000 * len(job.held))
+    size = job.options["vocabulary_size"] or usual
+    given = job.pairs, job.store, size, job.options["max_mb"]
+    baseline = job.made(CLOSED_FORM, lambda: ridge_baseline(*given))
+    return extended_table(job.begin.source, baseline) if job.table else baseline
+
+
+def _steps(job: Job, encoder: Encoder) -> tuple[int, float]:
+    """Return the number of training steps, and the minutes that they will take."""
+    if not job.held:
+        return 0, 0.0
+    rows = list(islice(cycle(job.pairs), job.batch_size))
+    texts = [text for pair in rows for text in (pair.source, pair.target)]
+    times = []
+    for _ in range(2):  # the first time, a network is compiled
+        began = time.perf_counter()
+        encoder.encode(texts, progress=False)
+        times.append(time.perf_counter() - began)
+    each = PASSES * min(times) / 60
+    steps = job.options["updates"]
+    if steps is None:
+        steps = int(job.options["minutes"] / each)
+    return steps, round(steps * each, 1)
+
+
+# Training.
+
+
+def train(job: Job, plan: Plan) -> None:
+    """Train the encoder at the start: a run of a recipe."""
+    start = job.rounded(START, job.out / START)
+    asked = scoring.questions(job.held, CHOOSE)
+    before = asked.score(Prompted(start, None), 0)
+    job.say(
+        f"Before training, P@1 is {before['precision']:.1f} and the margin "
+        f"{before['margin']:.4f} on the tuning half, {len(asked.units)} pairs"
+    )
+    if before["precision"] == 100:
+        job.say(
+            "So P@1 on these pairs cannot rise, only the margin can. To keep the "
+            "encoder as it is, stop (Ctrl-C) and give --minutes 0 and a new folder"
+        )
+    job.say("Training")
+    general = _general(job) if job.table else {}
+    recipe = _recipe(job, plan, general, start.max_length)
+    folders = [job.out / "data", *([job.out / GENERAL] if general else [])]
+    run(recipe, job.out / "run", data_dir=folders, store_dir=job.stores)
+
+
+def _recipe(
+    job: Job, plan: Plan, general: Mapping[str, float], max_length: int
+) -> Recipe:
+    """Return the recipe that trains the encoder at the start: one stage.
+
+    Args:
+        job: The call.
+        plan: Its plan.
+        general: Sampling weight of the corpus "general" by language; empty without one.
+        max_length: Longest text in tokens.
+    """
+    table, seed, codes = job.begin.table, job.options["seed"], [*job.held]
+    rate = PRUNED_RATE if plan.pruned else RATE
+    # Each squared error is then a mean of 1 - cosine. A table cannot meet the teacher's
+    # vectors; it is trained for retrieval alone.
+    weight = 0.0 if table else job.guide.dim / 2
+    temperature = 0.1 if table else 0.02
+    losses: dict[str, Any] = {
+        "similarities": {
+            "loss": "multilingual_contrastive",
+            "goals": "teacher",
+            "grouped": True,
+            "arguments": {"target": "softmax", "temperature": temperature},
+        }
+    }
+    if not table:  # as small12 was trained, see recipes/msd_backbone.toml
+        losses["others"] = {
+            "loss": "similarity_distribution",
+            "goals": "teacher",
+            "arguments": {"temperature": temperature, "across": True},
+        }
+    data = {
+        "kind": "folder",
+        "languages": [*codes, *(code for code in general if code not in codes)],
+        "max_characters": NO_LIMIT,
+        "max_words": NO_LIMIT,
+        "max_length": max_length,
+        "seed": seed,
+    }
+    if general:
+        data["weights"] = {GENERAL: min(general.values())}
+    values = {
+        "recipe": {
+            "name": "distil",
+            "title": f"{', '.join(plan.languages)} from {plan.start}",
+            "seed": seed,
+            "scales": ["backbone"],
+            "default_scale": "backbone",
+        },
+        "teacher": {"source": _vectors(job), **job.teacher},
+        "data": data,
+        "assistant": {"source": str(job.out / START), "dropout": 0.0},
+        "student": {"kind": "none"},
+        "stages": {
+            "teach_assistant": {
+                "skip": False,
+                "steps": plan.steps,
+                "batch_size": job.batch_size,
+                "learning_rate": job.options["learning_rate"]
+                or (TABLE_RATE if table else rate),
+                "weight_decay": 0.0 if table else WEIGHT_DECAY,
+                "quantize": SCHEME,
+                "buckets": BUCKETS,
+                "weights": {"source_mse": weight, "target_mse": weight},
+                "losses": losses,
+            }
+        },
+        "evaluate": {
+            "sets": ["held-out"],
+            "languages": {"held-out": codes},
+            "part": "report",
+            "artefacts": False,
+        },
+    }
+    return recipe_from(values, "distil")
+
+
+def _vectors(job: Job) -> str | None:
+    """Return a file with the vectors of a teacher; None if the teacher has a name."""
+    if "source" in job.teacher:
+        return None
+    path = job.out / "teacher.npz"
+    if not path.is_file():
+        multilingual = job.teacher["multilingual"]
+        # Apart from the user's pairs, which a resumed run reads again.
+        general = job.out / GENERAL / "parallel" / "train"
+        trained = [*job.pairs, *(read_pairs(general) if general.is_dir() else ())]
+        pairs = [(pair.source, pair.target) for pair in trained]
+        if multilingual:
+            pairs += [pair for of in job.held.values() for pair in of]
+        sides = 2 if multilingual else 1
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair[:sides]))
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, sentences=texts, vectors=job.store.targets(texts))
+    return str(path)
+
+
+def _general(job: Job) -> dict[str, float]:
+    """Write general training pairs; return their languages with their weight."""
+    by_code: dict[str, list[tuple[str, str]]] = {}
+    for pair in example_pairs(count=GENERAL_PAIRS):
+        by_code.setdefault(pair.language, []).append((pair.source, pair.target))
+    for code, rows in by_code.items():
+        name = f"{GENERAL}.{ENGLISH}-{code}.tsv.gz"
+        path = job.out / GENERAL / "parallel" / "train" / name
+        if not path.is_file():
+            write_rows(path, rows)
+    # Files are drawn equally often; this weight scales them to their share.
+    factor = len(job.held) / len(by_code) * GENERAL_SHARE / (1 - GENERAL_SHARE)
+    return dict.fromkeys(by_code, factor)
+
+
+# The result.
+
+
+def make_result(
+    job: Job, plan: Plan, counts: Mapping[str, Any], dropped: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Choose the result, export it, and return the report."""
+    job.say("Scoring and exporting the result")
+    places = {START: job.out / START}
+    if plan.steps:
+        places[TRAINED] = job.out / "run" / "assistant"
+    if job.table:
+        places[CLOSED_FORM] = job.out / CLOSED_FORM
+    encoders = {name: job.rounded(name, place) for name, place in places.items()}
+    kept, tuning = START, dict[str, Any]()
+    if job.held:
+        # The ridge baseline knows no general text that it could lose.
+        guard = None if job.begin.source == PAIRS else job.options["guard"]
+        kept, tuning = scoring.choose(encoders, job.held, job.languages, guard)
+    if not (job.out / ENCODER).is_dir():
+        with atomic_path(job.out / ENCODER) as temporary:
+            shutil.copytree(job.out / ROUNDED / kept, temporary, dirs_exist_ok=True)
+    result = load_saved(job.out / ENCODER)
+    file = _exported(job, result)
+    size = read_json(file / "card.json")["bytes"]
+    scored: dict[str, Any] = {NAMES[kept]: load_artefact(file)}
+    scored |= {NAMES[name]: it for name, it in encoders.items() if name != kept}
+    if not job.begin.table:
+        scored[f"teacher, {job.guide.name}"] = job.guide
+    rows, pairs = [], sum(count[REPORT] for count in counts.values())
+    if job.held:
+        rows = scoring.score(scored, job.held, job.languages)
+        add_scores(file, FORMATS[FORMAT], scoring.for_card(rows[0], pairs))
+    for row in rows:
+        row["bytes"] = _bytes(job, scored[row["name"]], result, size)
+    said = scoring.words(rows, pairs) if rows else [NO_PAIRS]
+    if plan.max_mb is not None and size > 1e6 * plan.max_mb:
+        said.append(
+            f"The file has {size / 1e6:.2f} MB, more than the "
+            f"{plan.max_mb:g} MB that you asked for. Ask for a little less."
+        )
+    return {
+        "plan": plan.values(),
+        "pairs": counts,
+        "dropped": dropped,
+        "kept": kept,
+        "verdict": said,
+        "encoders": rows,
+        "tuning": tuning,
+        "encoder": str(job.out / ENCODER),
+        "file": str(file),
+        "bytes": size,
+        "report": str(job.out / "report.html"),
+    }
+
+
+def _bytes(job: Job, encoder: Any, result: Encoder, size: int) -> int | None:
+    """Return the bytes of an encoder's file; `size` are those of the result's."""
+    if encoder is job.guide:
+        if job.whole is not None and job.begin.teacher is None:
+            return encoder_bytes(job.whole)
+        files = files_of(job.teacher.get("source"))
+        return sum(path.stat().st_size for path in files) or None
+    if not isinstance(encoder, Encoder):  # the file
+        return size
+    expected = encoder_bytes(encoder)
+    return size if expected == encoder_bytes(result) else expected
+
+
+def _exported(job: Job, encoder: Encoder) -> Path:
+    """Export the result, and return the artefact's folder."""
+    folder = job.out / FORMAT
+    if not (folder / "card.json").is_file():
+        texts = [text for of in job.held.values() for pair in of for text in pair]
+        # The teacher may be the start.
+        start = str(job.begin.source) if job.begin.teacher is None else None
+        teacher = start or job.teacher.get("source")
+        export(
+            encoder,
+            folder,
+            FORMAT,
+            SCHEME,
+            languages=job.languages,
+            sentences=texts[:PROOF_TEXTS] or job.texts.sample(PROOF_TEXTS),
+            teacher_license=teacher_licence(teacher) if teacher else None,
+        )
+    return folder

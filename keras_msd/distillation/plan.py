@@ -1,127 +1,36 @@
-"""Where `distil` starts, and the plan that it prints."""
+"""How many bytes a file takes, what fits into a number of bytes, and the plan of it."""
 
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_msd.checkpoints.packaged import (
-    backbone_files,
-    backbone_is_installed,
-    is_installed,
-    is_packaged,
-    known_languages,
-    packaged_folder,
-)
-from keras_msd.io.files import read_json
-from keras_msd.load import check_source
-from keras_msd.teachers.teacher import default_is_installed
+import numpy as np
 
-PAIRS, TABLE, SMALL, BACKBONE = "pairs", "tiny12", "small12", "e5-small"
-LAYERS_MB = 8.0  # below this, no transformer layers fit beside a vocabulary
-DEFAULT_MB = 16.0
+from keras_msd.checks import InputError
+from keras_msd.choices import MAX_LENGTH
+from keras_msd.export.formats import loaders_folder
+from keras_msd.export.portable import READER, describe
+from keras_msd.models.encoder import Encoder
+from keras_msd.models.network import WORD, EncoderConfig, weight_shapes
+from keras_msd.quantize import INT4_GROUP, kernel_bits
+from keras_msd.tokenizers.base import Tokenizer
 
-# The languages of XLM-R, whose tokenizer and initial weights e5-small has.
-BACKBONE_LANGUAGES = (
-    "af am ar as az be bg bn br bs ca cs cy da de el en eo es et eu fa fi fr fy ga gd "
-    "gl gu ha he hi hr hu hy id is it ja jv ka kk km kn ko ku ky la lo lt lv mg mk ml "
-    "mn mr ms my ne nl no om or pa pl ps pt ro ru sa sd si sk sl so sq sr su sv sw ta "
-    "te th tl tr ug uk ur uz vi xh yi zh"
-).split()
+SCHEME = "int4"
+GRAPH_BYTES, LAYER_BYTES = 9_000, 8_000  # of the graph, measured: all, and each layer
+SCALE_BYTES, FLOAT_BYTES = 2, 4
 
+# Of the description of a unigram tokenizer that `distil` trains: without tokens, and of
+# an average token. Measured on English with German and with Japanese.
+NORMALIZER_BYTES, TOKEN_BYTES = 330_000, 22
+LEAST_TOKENS = 100  # of a table
+LEAST = 0.9  # share of the expected tokens: below this, no encoder is made
 
-class Start(NamedTuple):
-    """Where training starts.
-
-    Attributes:
-        source: What `load_encoder` opens; "pairs" for the ridge baseline.
-        vocabulary: An encoder whose tokens it also gets, or None.
-        teacher: What `load_teacher` opens; None for the start as it is before it is cut
-            to size.
-        table: Whether it is a token embedding table, without transformer layers.
-        reason: Why it was chosen, for people.
-    """
-
-    source: Any
-    vocabulary: str | None
-    teacher: Any
-    table: bool
-    reason: str
-
-
-def backbones() -> list[str]:
-    """Return the names of the installed encoders that have transformer layers."""
-    found = [SMALL] if is_installed(SMALL) else []
-    return [*found, BACKBONE] if backbone_is_installed(BACKBONE) else found
-
-
-def default_start(
-    languages: Collection[str], max_mb: float | None, teacher: Any = None
-) -> Start:
-    """Return the start for some languages and a size.
-
-    Args:
-        languages: Codes of all languages of the texts.
-        max_mb: Maximum size of the file in megabytes.
-        teacher: The teacher that was asked for, or None.
-
-    Raises:
-        InputError: Neither a backbone for the languages nor the default teacher is
-            installed.
-    """
-    there = backbones()
-    known = set(known_languages(SMALL))
-    other = sorted(set(languages) - known)
-    why_table, small = None, max_mb is not None and max_mb < LAYERS_MB
-    if teacher is not None and teacher not in there:
-        why_table = "the teacher is not a backbone"
-    elif not there:
-        why_table = "no backbone is installed"
-    elif small:
-        why_table = f"transformer layers need {LAYERS_MB:g} MB"
-    elif BACKBONE not in there and other:
-        why_table = f"{SMALL} does not know {', '.join(other)}, and {BACKBONE}, which "
-        why_table += "may, is not installed"
-    if why_table:
-        if teacher is None and not small and not default_is_installed():
-            backbone_files(BACKBONE)  # raises an error that says how to install it
-        default = teacher in (None, "default")
-        start = TABLE if default and is_installed(TABLE) and not max_mb else PAIRS
-        return Start(start, None, teacher or "default", True, why_table)
-    if BACKBONE not in there or (SMALL in there and not other):
-        return Start(SMALL, None, teacher, False, f"{SMALL} knows these languages")
-    if SMALL not in there:
-        return Start(BACKBONE, None, teacher, False, f"{BACKBONE} is installed")
-    reason = f"layers of {SMALL}, tokens of {BACKBONE} for {', '.join(other)}"
-    if unknown := sorted(set(other) - set(BACKBONE_LANGUAGES)):
-        reason += f"; neither was trained on {', '.join(unknown)}"
-    return Start(SMALL, BACKBONE, teacher, False, reason)
-
-
-def named_start(source: Any, teacher: Any = None) -> Start:
-    """Return the start that was asked for.
-
-    Args:
-        source: "pairs", or what `load_encoder` opens.
-        teacher: The teacher that was asked for, or None.
-
-    Raises:
-        InputError: The source does not exist.
-    """
-    asked = "as you asked"
-    if source == PAIRS:
-        return Start(PAIRS, None, teacher or "default", True, asked)
-    check_source(source, "start")
-    if _is_table(source):
-        return Start(source, None, teacher or "default", True, asked)
-    return Start(source, None, teacher, False, asked)
-
-
-def _is_table(source: Any) -> bool:
-    """Tell whether an encoder has no transformer layers, before it is loaded."""
-    folder = packaged_folder(str(source)) if is_packaged(source) else Path(source)
-    config = folder / "encoder.json"
-    return config.is_file() and read_json(config)["config"]["num_layers"] == 0
+# Points of P@1 on Tatoeba lost before training, estimated from the files in
+# benchmarks/results/distil.json: for each percent of the expected tokens that are cut,
+# and by the share of a layer's neurons that stays.
+TOKEN_LOSS = 1.2
+WIDTH_LOSS = {1.0: 0.0, 0.75: 0.3, 0.5: 1.8, 0.375: 4.0}
 
 
 @dataclass(frozen=True)
@@ -194,3 +103,187 @@ class Plan:
             yield f"Training: {self.steps:,} steps, about {self.minutes:.0f} minutes"
         else:
             yield "Training: none"
+
+
+def file_bytes(config: EncoderConfig, description: int) -> int:
+    """Return the bytes of a `litert` artefact in 4 bits.
+
+    Args:
+        config: The encoder.
+        description: Bytes of the description of its tokenizer.
+    """
+    total = GRAPH_BYTES + LAYER_BYTES * config.num_layers * config.repeats
+    total += description
+    total += (loaders_folder() / READER).stat().st_size
+    for path, shape in weight_shapes(config).items():
+        count, inputs = int(np.prod(shape)), shape[0]
+        if path == WORD:
+            inputs = shape[1]
+        elif path.endswith("attention_output/kernel"):
+            inputs *= shape[1]
+        if path == WORD or path.endswith(("kernel", "projection")):
+            total += count * kernel_bits(SCHEME, inputs) // 8
+            total += SCALE_BYTES * count // min(inputs, INT4_GROUP)
+        else:
+            total += FLOAT_BYTES * count
+    return total
+
+
+def encoder_bytes(encoder: Encoder) -> int:
+    """Return the bytes of an encoder's `litert` artefact in 4 bits."""
+    description = describe(encoder.tokenizer, encoder.max_length)
+    return file_bytes(encoder.config, len(description))
+
+
+class Description(NamedTuple):
+    """Bytes of the description of a tokenizer.
+
+    Attributes:
+        rest: All but the tokens.
+        tokens: Of each token, int `(vocabulary_size,)`.
+    """
+
+    rest: int
+    tokens: np.ndarray
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> "Description":
+        """Measure a tokenizer.
+
+        Raises:
+            InputError: It cannot travel with an artefact.
+        """
+        whole = describe(tokenizer, MAX_LENGTH)
+        fields = json.loads(whole)
+        each = np.zeros(tokenizer.vocabulary_size, np.int64)
+        for name in ("pieces", "scores"):
+            for row, value in enumerate(fields.get(name, ())):
+                written = json.dumps(value, ensure_ascii=False)
+                each[row] += len(written.encode()) + 1
+        return cls(len(whole) - int(each.sum()), each)
+
+
+def table_tokens(dim: int, max_mb: float | None) -> int | None:
+    """Return how many tokens a table of `dim` numbers each may have; None for any.
+
+    Raises:
+        InputError: They are too few.
+    """
+    if max_mb is None:
+        return None
+
+    def needed(tokens: int) -> int:
+        config = EncoderConfig(
+            vocabulary_size=tokens,
+            hidden_dim=dim,
+            num_layers=0,
+            num_heads=1,
+            intermediate_dim=1,
+            max_length=MAX_LENGTH,
+            pad_id=0,
+        )
+        return file_bytes(config, NORMALIZER_BYTES + TOKEN_BYTES * tokens)
+
+    first, thousand = needed(LEAST_TOKENS), needed(LEAST_TOKENS + 1000)
+    tokens = LEAST_TOKENS + int((1e6 * max_mb - first) / ((thousand - first) / 1000))
+    if tokens < LEAST_TOKENS:
+        raise InputError(
+            f"`max_mb` is too small for a table with {dim} numbers a token. Received: "
+            f"{max_mb:g}. Give at least {np.ceil(first / 1e4) / 100:g}."
+        )
+    return tokens
+
+
+class Shape(NamedTuple):
+    """The vocabulary and the layers that fit into a file.
+
+    Attributes:
+        kept: The tokens that stay, in ascending order.
+        coverage: Share of the expected tokens that they are.
+        pruned: `num_heads` and `intermediate_dim`, if heads and neurons must go.
+        loss: Expected loss before training, in points of P@1 on short sentences.
+    """
+
+    kept: list[int]
+    coverage: float
+    pruned: dict[str, int]
+    loss: float
+
+
+def shape_of(
+    config: EncoderConfig,
+    description: Description,
+    expected: np.ndarray,
+    needed: Collection[int],
+    max_bytes: float,
+    most: int | None = None,
+) -> Shape:
+    """Return the vocabulary and the layers that fit, with the least expected loss.
+
+    The fewer neurons and heads a layer keeps, the more tokens fit beside it.
+
+    Args:
+        config: The encoder at the start.
+        description: Of its tokenizer.
+        expected: How often each token is expected: `(vocabulary_size,)`.
+        needed: Tokens that a vocabulary needs in any case.
+        max_bytes: Maximum size of the file.
+        most: Maximum number of tokens.
+
+    Raises:
+        InputError: No encoder fits; the message has the smallest size that works.
+    """
+    ranked = expected.astype(np.float64)
+    ranked[sorted(needed)] = np.inf
+    order = np.argsort(-ranked, kind="stable")[: int((ranked > 0).sum())]
+    share = np.cumsum(expected[order]) / expected.sum()
+    described = description.rest + np.cumsum(description.tokens[order])
+    limit = min(most or len(order), len(order))
+
+    fewest = min(max(len(needed), int(np.searchsorted(share, LEAST)) + 1), limit)
+    found: Shape | None = None
+    for pruned, width_loss in _widths(config):
+        own = config.model_copy(update=pruned)
+        one, two = (
+            file_bytes(own.model_copy(update={"vocabulary_size": rows}), 0)
+            for rows in (1, 2)
+        )
+        sizes = one + (two - one) * np.arange(len(order)) + described
+        tokens = min(int(np.searchsorted(sizes, max_bytes, side="right")), limit)
+        if tokens < fewest:
+            continue
+        coverage = float(share[tokens - 1])
+        loss = 100 * TOKEN_LOSS * (1 - coverage) + width_loss
+        if found is None or loss < found.loss:
+            found = Shape(sorted(order[:tokens].tolist()), coverage, pruned, loss)
+    if found is None:
+        smallest = sizes[fewest - 1]
+        raise InputError(
+            "`max_mb` is too small for these languages and this start. Received: "
+            f"{max_bytes / 1e6:g}. Give at least {np.ceil(smallest / 1e5) / 10:g}, "
+            'fewer languages, or `start="pairs"` (`--start pairs`), which has no '
+            "layers."
+        )
+    return found
+
+
+def _widths(config: EncoderConfig) -> Sequence[tuple[dict[str, Any], float]]:
+    """Return layers and their loss, widest first; {} keeps them whole."""
+    if config.repeats > 1 or not config.num_layers:
+        return [({}, 0.0)]
+    head_dim = config.head_dim or config.hidden_dim // config.num_heads
+    return [
+        (
+            {}
+            if share == 1
+            else {
+                "num_heads": int(np.ceil(config.num_heads * (1 + share) / 2)),
+                "head_dim": head_dim,
+                "intermediate_dim": max(
+                    32, int(config.intermediate_dim * share) // 32 * 32
+                ),
+            },
+            loss,
+        )
+        for share, loss in WIDTH_LOSS.items()
+    ]

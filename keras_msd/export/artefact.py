@@ -15,8 +15,8 @@ from keras_msd.export.card import CARD, TEXT, parse_card, read_card, write_card
 from keras_msd.export.formats import FORMATS, Run, check_supported
 from keras_msd.io.files import atomic_path, digest
 from keras_msd.io.remote import HUB_NAME
-from keras_msd.processes import check_process
 from keras_msd.progress import track
+from keras_msd.runtimes import check_process
 from keras_msd.usage import usage_fields, usage_of
 
 LARGEST_HALF = float(np.finfo(np.float16).max)

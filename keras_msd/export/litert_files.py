@@ -16,7 +16,7 @@ import numpy as np
 from keras_msd.checks import InputError, existing_file, explained, require
 from keras_msd.export.formats import Run
 from keras_msd.export.portable import TokenRun, load_portable
-from keras_msd.stderr import sieved_stderr
+from keras_msd.runtimes import sieved_stderr
 
 FILE = "model.tflite"
 SIGNATURE = "serving_default"

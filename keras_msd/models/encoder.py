@@ -27,8 +27,8 @@ from keras_msd.models.network import (
     power_of_two,
     use_xla,
 )
-from keras_msd.processes import is_forked
 from keras_msd.progress import track
+from keras_msd.runtimes import is_forked
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.loading import make_tokenizer
 

@@ -18,7 +18,7 @@ from keras_msd.io.files import DEPTH
 from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
 from keras_msd.layers.pooling import POOLINGS, L2Normalize, Pooling
 from keras_msd.layers.recurrent_encoder import RecurrentEncoder
-from keras_msd.processes import begin
+from keras_msd.runtimes import begin
 from keras_msd.usage import Usage
 
 WORD = "embedding/word"  # the table

@@ -1,9 +1,9 @@
 """Recipes: experiments as TOML files, and what runs them.
 
 Read the modules in this order: `settings` (what a recipe can set; each stage declares
-its own); `load` (from TOML files to a `Recipe`); `steps` (the list of a
-run's steps); `starts`, `train` and `outputs` (the functions of the steps); `cache`
-(which steps are done); `runner` (performs the list).
+its own); `load` (from TOML files to a `Recipe`); `runner` (the list of a run's steps,
+which it performs); `prepare`, `train` and `outputs` (the functions of the steps);
+`cache` (which steps are done).
 """
 
 from keras_msd.lazy import lazy_names

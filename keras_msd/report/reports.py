@@ -1,16 +1,20 @@
-"""The reports of one run and of many: HTML pages that need no other file."""
+"""The reports of one run and of many: HTML pages that need no other file.
 
-from collections.abc import Iterator
+First the elements of a page, then the pages.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import Any, NamedTuple
 
 from keras_msd.checks import existing_folder
 from keras_msd.evaluate.rows import asked_sets
-from keras_msd.io.files import dotted, read_json
+from keras_msd.io.files import atomic_path, dotted, read_json
 from keras_msd.recipes.load import describe, load_recipe, recipe_names
 from keras_msd.recipes.settings import Recipe
-from keras_msd.report import page, runs
+from keras_msd.report import runs
 from keras_msd.report.charts import colours_of, loss_curves, sizes, stage_scores
 from keras_msd.report.runs import RunFiles, ScoreRow, number, plain
 from keras_msd.stages.table import STAGES
@@ -19,6 +23,87 @@ OWN = "A recipe of our own, no row of a paper"
 TITLE = "All runs"
 ABOUT = ("recipe", "scale")  # sections that change no result
 Line = tuple[str, str, str]
+# Its policy makes the browser refuse anything that is not in this file.
+PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
+
+
+class Html(str):
+    """Text that is HTML already, so that it is not escaped."""
+
+
+def html(text: str) -> Html:
+    """Return text as HTML: escaped, unless it is HTML."""
+    return text if isinstance(text, Html) else Html(escape(text))
+
+
+def heading(text: str, level: int = 2) -> Html:
+    """Return a heading."""
+    return Html(f"<h{level}>{html(text)}</h{level}>\n")
+
+
+def paragraph(text: str) -> Html:
+    """Return a paragraph."""
+    return Html(f"<p>{html(text)}</p>\n")
+
+
+def items(texts: Iterable[str], kind: str = "ul") -> Html:
+    """Return a list, by default without numbers."""
+    return Html(f"<{kind}>{''.join(f'<li>{html(it)}</li>' for it in texts)}</{kind}>\n")
+
+
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], words: bool = False
+) -> Html:
+    """Return a table whose first column names the rows.
+
+    Args:
+        heads: Names of the columns.
+        rows: The cells of each row.
+        words: Whether all columns hold words, not numbers.
+    """
+    top = "".join(f"<th scope=col>{html(head)}</th>" for head in heads)
+    body = "".join(
+        f"<tr><th scope=row>{html(first)}</th>"
+        + "".join(f"<td>{html(cell)}</td>" for cell in rest)
+        + "</tr>"
+        for first, *rest in rows
+    )
+    kind = "scroll text" if words else "scroll"
+    return Html(
+        f"<div class='{kind}' tabindex=0><table><thead><tr>{top}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>\n"
+    )
+
+
+def picture(caption: str, svg: str) -> Html:
+    """Return a plot under its caption."""
+    text = escape(caption)
+    return Html(
+        f"<figure role=img aria-label='{text}'><figcaption>{text}</figcaption>"
+        f"{svg}</figure>\n"
+    )
+
+
+def grid(pictures: Iterable[str]) -> Html:
+    """Return pictures side by side where there is room."""
+    return Html(f"<div class=grid>{''.join(pictures)}</div>\n")
+
+
+def folded(title: str, parts: Iterable[str]) -> Html:
+    """Return parts behind their title; nothing without any."""
+    body = "".join(parts)
+    if not body:
+        return Html("")
+    summary = f"<summary><h2>{html(title)}</h2></summary>"
+    return Html(f"<details>{summary}{body}</details>\n")
+
+
+def write_page(path: Path, title: str, parts: Iterable[str]) -> Path:
+    """Write a page that a browser lets fetch nothing, complete or not at all."""
+    text = PAGE.substitute(title=escape(title), body="".join(parts))
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
 
 
 def write_report(run_folder: str | Path) -> Path:
@@ -60,30 +145,30 @@ def write_report(run_folder: str | Path) -> Path:
         lead += f" Evaluated on {', '.join(sets)}."
     if part := run.scores.get("part"):
         lead += f" Scores are of the half `{part}` of each set."
-    return page.write_page(
+    return write_page(
         folder / "report.html",
         title,
         [
-            page.heading(title, 1),
-            page.items(runs.verdict(rows)),
-            page.paragraph(lead),
-            page.heading("Scores"),
+            heading(title, 1),
+            items(runs.verdict(rows)),
+            paragraph(lead),
+            heading("Scores"),
             *_scores(rows),
             *_charts(rows),
             *sections(run),
-            page.folded("What differs from the paper", _differences(run)),
-            page.folded("Settings", [page.Html(f"<pre>{escape(text)}</pre>")]),
+            folded("What differs from the paper", _differences(run)),
+            folded("Settings", [Html(f"<pre>{escape(text)}</pre>")]),
         ],
     )
 
 
-def sections(run: RunFiles) -> list[page.Html]:
+def sections(run: RunFiles) -> list[Html]:
     """Return what any report says of a training: examples, losses, rows, time."""
     return [
-        page.folded("Nearest neighbours across languages", _neighbours(run)),
-        page.folded("Losses", _losses(run)),
-        page.folded("Rows that were skipped", _dirty_rows(run)),
-        page.folded("Time", _timings(run)),
+        folded("Nearest neighbours across languages", _neighbours(run)),
+        folded("Losses", _losses(run)),
+        folded("Rows that were skipped", _dirty_rows(run)),
+        folded("Time", _timings(run)),
     ]
 
 
@@ -99,14 +184,14 @@ def _scores(rows: list[ScoreRow]) -> Iterator[str]:
     keys = sorted(runs.columns(rows), key=runs.SIZES.__contains__)
     top = {key: runs.best(rows, key) for key in keys}
     heads = ["model", *(plain(key).replace("bytes", "MB") for key in keys)]
-    yield page.table(
+    yield table(
         heads,
         (
             [plain(row["name"]), *(_cell(row, it, top[it]) for it in keys)]
             for row in rows
         ),
     )
-    yield page.paragraph(
+    yield paragraph(
         "Bold: best in its column, teacher and assistant aside. 1 MB is 10⁶ bytes."
     )
 
@@ -120,7 +205,7 @@ def _cell(row: ScoreRow, key: str, top: float | None) -> str:
     if key.endswith("bytes"):
         return f"{value / 1e6:,.2f}"
     bold = value == top and row.get("kind") not in runs.BIG
-    return page.Html(f"<b>{value:.2f}</b>") if bold else f"{value:.2f}"
+    return Html(f"<b>{value:.2f}</b>") if bold else f"{value:.2f}"
 
 
 def _charts(rows: list[ScoreRow]) -> Iterator[str]:
@@ -129,13 +214,13 @@ def _charts(rows: list[ScoreRow]) -> Iterator[str]:
     for key in dict.fromkeys((first, "retrieval")):
         if finished := runs.having(runs.final_rows(rows), key, "bytes"):
             svg = sizes(finished, key, colours)
-            pictures.append(page.picture(f"{plain(key)} against size", svg))
+            pictures.append(picture(f"{plain(key)} against size", svg))
         if any(len(runs.having(steps, key)) > 1 for steps in students.values()):
             svg = stage_scores(rows, key, colours)
-            pictures.append(page.picture(f"{plain(key)} after each stage", svg))
+            pictures.append(picture(f"{plain(key)} after each stage", svg))
     if pictures:
-        yield page.heading("Quality")
-        yield page.grid(pictures)
+        yield heading("Quality")
+        yield grid(pictures)
 
 
 def _losses(run: RunFiles) -> Iterator[str]:
@@ -143,7 +228,7 @@ def _losses(run: RunFiles) -> Iterator[str]:
     for name, history in run.histories.items():
         if history["steps"]:
             caption = f"{plain(name)} ({name}/history.json)"
-            pictures.append(page.picture(caption, loss_curves(history)))
+            pictures.append(picture(caption, loss_curves(history)))
         if found := history.get("collapsed"):
             notes.append(
                 f"Embeddings of {plain(name)} collapsed: a mean cosine of "
@@ -151,8 +236,8 @@ def _losses(run: RunFiles) -> Iterator[str]:
                 f"{found['updates']} updates."
             )
     if pictures or notes:
-        yield page.grid(pictures)
-        yield from map(page.paragraph, notes)
+        yield grid(pictures)
+        yield from map(paragraph, notes)
 
 
 def _neighbours(run: RunFiles) -> Iterator[str]:
@@ -160,14 +245,14 @@ def _neighbours(run: RunFiles) -> Iterator[str]:
     for item in run.neighbours:
         code = escape(item["language"])
         nearest = (
-            page.Html(f"{escape(it['sentence'])} <small>{it['cosine']:.3f}</small>")
+            Html(f"{escape(it['sentence'])} <small>{it['cosine']:.3f}</small>")
             for it in item["neighbours"]
         )
         query = f"<span lang='{code}' dir=auto>{escape(item['query'])}</span>"
-        body.append([item["language"], page.Html(query), page.items(nearest, "ol")])
+        body.append([item["language"], Html(query), items(nearest, "ol")])
     if body:
         heads = ["language", "query", "nearest sentences held out, cosine"]
-        yield page.table(heads, body, words=True)
+        yield table(heads, body, words=True)
 
 
 def _dirty_rows(run: RunFiles) -> Iterator[str]:
@@ -175,10 +260,10 @@ def _dirty_rows(run: RunFiles) -> Iterator[str]:
     for count in run.counts:
         if dirty := count.get("dirty"):
             rows = f"{dirty:,} of {count['read'] + dirty:,}"
-            body.append([count["name"], rows, page.items(count["dirty_rows"], "ol")])
+            body.append([count["name"], rows, items(count["dirty_rows"], "ol")])
     if body:
         heads = ["file", "rows", "each kind of fault, the most frequent first"]
-        yield page.table(heads, body, words=True)
+        yield table(heads, body, words=True)
 
 
 def _timings(run: RunFiles) -> Iterator[str]:
@@ -186,30 +271,30 @@ def _timings(run: RunFiles) -> Iterator[str]:
     parts = run.timings["parts"]
     rows = (parts | {"all": sum(parts.values())}).items()
     body = ([plain(name), _minutes(seconds)] for name, seconds in rows)
-    yield page.table(["part", "minutes"], body)
+    yield table(["part", "minutes"], body)
     if reused := run.timings.get("reused", {}):
-        yield page.paragraph(
+        yield paragraph(
             f"{len(reused)} steps were taken from another run, where they took "
             f"{_minutes(sum(reused.values()))} minutes."
         )
     if speed := run.timings.get("speed"):
         rows = ([plain(name), f"{value:,.0f}"] for name, value in speed.items())
-        yield page.table(["model", "sentences a second"], rows)
+        yield table(["model", "sentences a second"], rows)
 
 
 def _differences(run: RunFiles) -> Iterator[str]:
     found = differences(run.recipe)
     if found is None:
-        yield page.paragraph("The recipe has no paper scale: all settings are our own.")
+        yield paragraph("The recipe has no paper scale: all settings are our own.")
         return
     if found.changed:
         heads = ["setting", "this run", "paper scale"]
-        yield page.table(heads, found.changed, words=True)
+        yield table(heads, found.changed, words=True)
     elif not found.ours:
-        yield page.paragraph("As published.")
+        yield paragraph("As published.")
     if found.ours:
         heads = ["setting", "value at the paper scale", "not the paper's: why"]
-        yield page.table(heads, found.ours, words=True)
+        yield table(heads, found.ours, words=True)
 
 
 class Differences(NamedTuple):
@@ -327,15 +412,15 @@ def write_report_of_all(out_dir: str | Path) -> Path:
         True
     """
     folder = existing_folder(out_dir, "folder of runs")
-    return page.write_page(folder / "report.html", TITLE, _parts_of_all(folder))
+    return write_page(folder / "report.html", TITLE, _parts_of_all(folder))
 
 
 def _parts_of_all(folder: Path) -> Iterator[str]:
     folders = sorted(path.parent for path in folder.glob("*/scores.json"))
     finished = {of.name: runs.read_run(of) for of in folders}
     scales = sorted({run.scores["scale"] for run in finished.values()})
-    yield page.heading(TITLE, 1)
-    yield page.paragraph(
+    yield heading(TITLE, 1)
+    yield paragraph(
         f"{len(finished)} finished runs, scale {', '.join(scales) or 'none'}. Scores "
         "are x100."
     )
@@ -343,16 +428,16 @@ def _parts_of_all(folder: Path) -> Iterator[str]:
     listed = read_json(results) if results.is_file() else []
     failed = [[it["recipe"], it["error"]] for it in listed if "error" in it]
     if failed:
-        yield page.heading("Recipes that failed")
-        yield page.table(["recipe", "error (results.json)"], failed, words=True)
+        yield heading("Recipes that failed")
+        yield table(["recipe", "error (results.json)"], failed, words=True)
     if finished:
         verdicts = [
             [_linked(name), runs.verdict(run.scores["rows"])[0]]
             for name, run in finished.items()
         ]
-        yield page.heading("What each came to")
-        yield page.table(["run", "verdict (scores.json)"], verdicts, words=True)
+        yield heading("What each came to")
+        yield table(["run", "verdict (scores.json)"], verdicts, words=True)
 
 
-def _linked(name: str) -> page.Html:
-    return page.Html(f"<a href='{escape(name)}/report.html'>{escape(name)}</a>")
+def _linked(name: str) -> Html:
+    return Html(f"<a href='{escape(name)}/report.html'>{escape(name)}</a>")

@@ -19,7 +19,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from keras_msd.arrays import by_length
 from keras_msd.checks import InputError, explained
 from keras_msd.io.files import GRAPH, read_bytes, read_toml
-from keras_msd.processes import begin
+from keras_msd.runtimes import begin
 from keras_msd.teachers.teacher import MODEL, checked
 from keras_msd.tokenizers.graph import tensorflow_text
 

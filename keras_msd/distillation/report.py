@@ -1,18 +1,27 @@
-"""Score the encoders of a `distil` run, choose one, and say what the scores show."""
+"""Score the encoders of a `distil` run, choose one, and write what the scores show."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import compress
+from pathlib import Path
 from typing import Any
 
 from keras_msd.comparison import Prompted, Questions
 from keras_msd.data.corpora import LANGUAGES, example_pairs, example_similarity
 from keras_msd.data.pair import ENGLISH
+from keras_msd.distillation.plan import Plan
 from keras_msd.evaluate.measures import encoded, mean_score, percent
 from keras_msd.evaluate.parts import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.similarity import sts_tracks
 from keras_msd.evaluate.translations import TEXT, retrieval_languages
+from keras_msd.report.reports import heading, items, sections, table, write_page
+from keras_msd.report.runs import read_run
 
+COLUMNS = {
+    "precision": "P@1",
+    "mrr": "MRR",
+    "margin": "margin",
+}
 GENERAL_ROWS = 300  # graded general pairs per language
 Held = Mapping[str, Sequence[tuple[str, str]]]  # pairs by code
 
@@ -60,7 +69,7 @@ def choose(
     return best, scores
 
 
-def report(
+def score(
     encoders: Mapping[str, Any], held: Held, languages: Collection[str]
 ) -> list[dict[str, Any]]:
     """Return the scores of encoders on the reporting half, the result's first.
@@ -126,7 +135,7 @@ def general_scores(
 
 
 def for_card(row: Mapping[str, Any], pairs: int) -> dict[str, float]:
-    """Return the scores of one row of `report`, with names for a card.
+    """Return the scores of one row of `score`, with names for a card.
 
     Args:
         row: The row.
@@ -142,7 +151,7 @@ def for_card(row: Mapping[str, Any], pairs: int) -> dict[str, float]:
 
 
 def words(rows: Sequence[Mapping[str, Any]], pairs: int) -> list[str]:
-    """Return sentences that say what the rows of `report` show.
+    """Return sentences that say what the rows of `score` show.
 
     Args:
         rows: The result's row first.
@@ -184,3 +193,62 @@ def words(rows: Sequence[Mapping[str, Any]], pairs: int) -> list[str]:
                 f"({gain:+.1f}, {between})."
             )
     return said
+
+
+def write_html(path: Path, report: Mapping[str, Any], run: Path) -> Path:
+    """Write the page: verdict, scores, plan, pairs; then the report of the training.
+
+    Args:
+        path: The page.
+        report: What `distil` returns.
+        run: Folder of the training; it is not there if nothing was trained.
+    """
+    plan = Plan(**report["plan"])
+    title = f"An encoder for {', '.join(plan.languages)}"
+    parts = [
+        heading(title, 1),
+        items(report["verdict"]),
+        *_scores(report),
+        heading("Plan"),
+        items(plan.lines()),
+        *_pairs(report),
+    ]
+    if run.is_dir():
+        parts += sections(read_run(run))
+    return write_page(path, title, parts)
+
+
+def _scores(report: Mapping[str, Any]) -> Iterator[str]:
+    if not report["encoders"]:
+        return
+    yield heading("On your held-out pairs, and on general text")
+    heads = ["encoder", "MB", *COLUMNS.values(), "95 % interval of P@1"]
+    general = list(report["encoders"][0]["general"])
+    yield table(
+        [*heads, *(f"general {name}" for name in general)],
+        (
+            [
+                row["name"],
+                f"{row['bytes'] / 1e6:,.1f}" if row["bytes"] else "",
+                f"{row['precision']:.1f}",
+                f"{row['mrr']:.1f}",
+                f"{row['margin']:.4f}",
+                "{:.1f} to {:.1f}".format(*row["interval"]),
+                *(f"{row['general'][name]:.1f}" for name in general),
+            ]
+            for row in report["encoders"]
+        ),
+    )
+
+
+def _pairs(report: Mapping[str, Any]) -> Iterator[str]:
+    if not report["pairs"]:
+        return
+    yield heading("Pairs")
+    rows = []
+    for code, counts in report["pairs"].items():
+        lost = report["dropped"][code].items()
+        reasons = ", ".join(f"{count:,} {name}" for name, count in lost)
+        rows.append([code, *(f"{count:,}" for count in counts.values()), reasons])
+    heads = ["pairs", "training", "tuning half", "reporting half", "not used"]
+    yield table(heads, rows, words=True)

@@ -1,7 +1,7 @@
-"""The command `compare`: encoders side by side on your own pairs."""
+"""The commands that score encoders: `evaluate` and `compare`."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,12 +9,66 @@ import typer
 
 from keras_msd.checks import InputError
 from keras_msd.choices import MIN_COMPARED
-from keras_msd.cli.output import table
+from keras_msd.cli.output import codes, without_none
+from keras_msd.evaluate.parts import WHOLE
+from keras_msd.evaluate.sets import SETS
 
-SOLVED = (
-    "All encoders find every translation: P@1 on these pairs cannot tell them apart. "
-    "Compare the margins, or give more pairs or more similar sentences."
-)
+SetName = Annotated[
+    str,
+    typer.Option(
+        "--set",
+        "--sts",
+        help=f"{', '.join(SETS)}; or the name of aligned similarity files.",
+        autocompletion=lambda: list(SETS),
+    ),
+]
+
+
+def evaluate(
+    encoder: str,
+    *,
+    data: Path | None = None,
+    languages: str = "",
+    set_: SetName = "stsb",
+    split: str | None = None,
+    part: str = WHOLE,
+    queries: int | None = None,
+    margin: str | None = None,
+    mteb: str | None = None,
+) -> dict[str, Any]:
+    """Score an encoder on an evaluation set.
+
+    Example: keras-msd evaluate runs/demo/student --data DATA --set sts2017-extended
+
+    Args:
+        encoder: An encoder's folder, tiny12, small12, an artefact,
+            hf://organisation/model, or a teacher: "default", a published SavedModel, an
+            .npz file.
+        data: Folder with sts/, tatoeba/ and so on, or a set in its published layout.
+        languages: Codes, with commas; for parallel sets such as tatoeba also pairs
+            (de-fr). Default: all.
+        set_: Name of the set.
+        split: Such as test. Default: the first that the set has; dev for stsb.
+        part: all, choose (tuning half) or report (reporting half), for sets that have
+            halves.
+        queries: Only for un: number of queries. Default: all.
+        margin: Only for bucc2018: ratio, distance or absolute.
+        mteb: Run this task of MTEB, such as STS17, instead of --set.
+    """
+    if mteb:
+        from keras_msd.evaluate.adapters import mteb_scores
+        from keras_msd.load import open_source
+
+        return mteb_scores(lambda: open_source(encoder), mteb)
+    if data is None:
+        raise InputError("Give `--data`, the folder of the set, or `--mteb TASK`.")
+    from keras_msd.evaluate.sets import read_set
+
+    options = without_none(queries=queries, margin=margin)
+    score = read_set(set_, data, codes(languages) or None, split, part, **options)
+    from keras_msd.load import open_source  # imports more, so after the files were read
+
+    return score(open_source(encoder))
 
 
 def compare(
@@ -102,35 +156,3 @@ def _key(name: str, variable: str) -> str:
             "hold the key. Received: no value. Set it, or name another variable."
         )
     return key
-
-
-def compared_text(result: dict[str, Any]) -> Iterator[Any]:
-    """Yield a table with a row for each encoder, and what it cannot tell."""
-    graded = ["STS"] if any("spearman" in it for it in result["encoders"]) else []
-    heads = ["", "P@1", "95 %", "to target", "to source", "margin", "MRR", *graded]
-    heads += ["dim", "MB", "ms alone", "ms in 64"]
-    rows = []
-    for one in result["encoders"]:
-        low, high = one["interval"]
-        stored = one["bytes"]
-        rows.append(
-            [
-                one["name"],
-                f"{one['precision']:.1f}",
-                f"{low:.1f}-{high:.1f}",
-                f"{one['source_to_target']:.1f}",
-                f"{one['target_to_source']:.1f}",
-                f"{one['margin']:.3f}",
-                f"{one['mrr']:.1f}",
-                *(f"{one['spearman']:.1f}" for _ in graded),
-                str(one["dim"]),
-                "" if stored is None else f"{stored / 1e6:.1f}",
-                f"{one['milliseconds_1']:.2f}",
-                f"{one['milliseconds_64']:.2f}",
-            ]
-        )
-    shares = " and ".join(["P@1", "MRR", *graded])
-    yield f"{result['pairs']:,} pairs. {shares} x100; ms: per sentence."
-    yield table(heads, rows)
-    if result["solved"]:
-        yield SOLVED

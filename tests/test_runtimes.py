@@ -1,4 +1,4 @@
-"""Commands start without what they do not need, and no library speaks for itself."""
+"""No library speaks for itself or loads unasked; a fork answers, or says it cannot."""
 
 import json
 import os
@@ -6,10 +6,13 @@ import subprocess
 import sys
 from itertools import chain
 
+import numpy as np
 import pytest
 import small_recipe
 
-from keras_msd.stderr import sieved_stderr
+import keras_msd as msd
+from keras_msd import InputError, runtimes
+from keras_msd.runtimes import sieved_stderr
 from keras_msd.testing import SENTENCES, tiny_encoder
 
 SLOW = {"jax", "keras", "keras_hub", "matplotlib", "numpy", "scipy", "tensorflow"}
@@ -38,6 +41,34 @@ HEADING = (
     b"WARNING: All log messages before absl::InitializeLog() is called are written "
     b"to STDERR\n"
 )
+FORK = """
+import os, signal
+import keras_msd as msd
+
+def made(layers):
+    encoder = msd.testing.tiny_encoder(num_layers=layers, embedding_layer_norm=False)
+    added = ("embedding/position", "embedding/type")  # a bag of words has none
+    values = encoder.weights()
+    encoder.set_weights(values | {name: 0 * values[name] for name in added})
+    return encoder, encoder.encode(["A cat."] * 3000, progress=False)
+
+encoders = made(0), made(1)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)  # ends a child that waits
+    for encoder, before in encoders:
+        try:
+            same = (encoder.encode(["A cat."] * 3000, progress=False) == before).all()
+            print("the same" if same else "another", flush=True)
+        except msd.InputError as error:
+            print(error, flush=True)
+    try:
+        msd.testing.tiny_encoder()
+    except msd.InputError as error:
+        print("Another:", error, flush=True)
+    os._exit(0)
+print("status", os.waitpid(child, 0)[1])
+"""
 ERRORS = b"E0000 00:00:17.5 1 x.cc:1] wrong\nW0000 odd\nI think\nno end"
 
 
@@ -50,7 +81,7 @@ def python(code, *arguments, level=None, path="", check=True):
     paths = [str(path), *sys.path] if path else sys.path
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
         env=environment,
         capture_output=True,
         check=check,
@@ -120,16 +151,22 @@ print(os.environ["TF_CPP_MIN_LOG_LEVEL"], end="")
     assert done.stdout.decode() == (level or "3")
 
 
-@pytest.mark.slow
-def test_an_encoder_in_python_writes_no_line(place):
-    code = "import sys, keras_msd; keras_msd.load_encoder(sys.argv[1]).encode(['a'])"
-    assert python(code, place / "encoder").stderr == b""
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_fork_answers_or_refuses_and_no_line_is_written():
+    done = python(FORK)
+    bag, network, another, status = done.stdout.decode().splitlines()
+    assert bag == "the same" and status == "status 0"
+    assert network.startswith("The runtime tensorflow was started")
+    assert another.startswith("Another: The runtime") and "by spawn" in another
+    assert done.stderr == b""
 
 
 def test_the_last_words_of_a_process_are_shown():
     code = """
 import os
-from keras_msd.stderr import sieved_stderr
+import keras_msd as msd
+from keras_msd import InputError, runtimes
+from keras_msd.runtimes import sieved_stderr
 with sieved_stderr():
     os.write(2, b"I0000 note\\nF0000 no AVX here")
     os.abort()
@@ -161,3 +198,18 @@ def test_short_commands_import_nothing_slow(arguments, without):
     modules = set(done.stderr.decode().split())
     assert "typer" in modules
     assert modules & without == set()
+
+
+def test_an_artefact_belongs_to_its_process(monkeypatch):
+    def run(texts):
+        return np.ones((len(texts), 2), np.float32)
+
+    here = os.getpid()
+    artefacts = {
+        name: msd.export.Artefact("a", {"dim": 2, "format": name}, run)
+        for name in ("onnx", "litert")
+    }
+    monkeypatch.setattr(runtimes.os, "getpid", lambda: here + 1)
+    assert artefacts["litert"].encode(["a"]).shape == (1, 2)
+    with pytest.raises(InputError, match="runtime of onnx .* was forked.*by spawn"):
+        artefacts["onnx"].encode(["a"])

@@ -1,4 +1,4 @@
-"""`keras-msd search` with the threshold of a card, and `keras-msd mine`."""
+"""`keras-msd embed`, `search` with the threshold of a card, and `mine`."""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ import pytest
 from command_line import fails, result, run
 
 from keras_msd import load_encoder
-from keras_msd.cli.search import read_sentences
+from keras_msd.cli.use import read_sentences
 from keras_msd.evaluate import calibrate_threshold, mine, mine_paraphrases
 from keras_msd.export import export
 from keras_msd.testing import SENTENCES, tiny_encoder, tiny_pairs
@@ -20,9 +20,9 @@ QUERY = "It rains."
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
+def model(tmp_path_factory, tokenizer):
     folder = tmp_path_factory.mktemp("encoder") / "saved"
-    tiny_encoder().save(folder)
+    tiny_encoder(tokenizer, num_layers=0).save(folder)
     return folder
 
 
@@ -34,6 +34,34 @@ def place(tmp_path):
     rows = [f"{pair.source}\t{pair.target}\n" for pair in tiny_pairs()]
     (tmp_path / "held.en-de.tsv").write_text("".join(rows), encoding="utf-8")
     return tmp_path
+
+
+def test_embed(capsys, model, tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("The cat sleeps.\n", encoding="utf-8")
+    command = ("embed", model, "A dog.", "--input", lines)
+    vectors = np.array(result(capsys, *command)["vectors"])
+    assert vectors.shape == (2, 16)
+    run(capsys, *command, "--out", tmp_path / "v.npz")
+    with np.load(tmp_path / "v.npz") as file:
+        assert file["text"].tobytes() == b"A dog.The cat sleeps."
+        np.testing.assert_allclose(file["vectors"], vectors, atol=1e-6)
+    short = result(capsys, *command, "--truncate-dim", 3)["vectors"]
+    np.testing.assert_allclose(short, vectors[:, :3], atol=1e-5)
+    assert "at most 16" in fails(capsys, *command, "--truncate-dim", 17)
+    assert "nothing to embed" in fails(capsys, "embed", model)
+    asking = load_encoder(model, prompts={"query": "A cat. "})
+    asking.save(tmp_path / "asking")
+    command_of, options = ("embed", tmp_path / "asking"), ("--prompt-name", "query")
+    found = result(capsys, *command_of, "A dog.", *options)
+    assert found["vectors"] == result(capsys, *command_of, "A cat. A dog.")["vectors"]
+    assert "'document'" in fails(capsys, *command_of, "a", options[0], "x")
+    known = tmp_path / "known.npz"
+    np.savez(known, sentences=np.array(["a"]), vectors=np.ones((1, 4), "float32"))
+    assert "without prompts" in fails(capsys, "embed", known, "a", *options)
+    lines.write_bytes(b"good\nbad \xff\n")
+    error = fails(capsys, *command)
+    assert "line 2: text must be UTF-8. Received: byte 0xff at position 5" in error
 
 
 def test_search(capsys, model, place):
@@ -108,13 +136,6 @@ def test_wrong_number_of_words(capsys, model, place):
     assert "Received: 3 words, --queries" in message and "in quotes" in message
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, tokenizer):
-    folder = tmp_path_factory.mktemp("encoder") / "saved"
-    tiny_encoder(tokenizer).save(folder)
-    return folder
-
-
 @pytest.fixture
 def files(tmp_path):
     """Two files with an empty line and a line twice; the second is packed."""
@@ -127,29 +148,25 @@ def files(tmp_path):
     return tmp_path / "a.txt", tmp_path / "b.txt.gz"
 
 
-def test_pairs(capsys, tmp_path, folder, files):
-    command = (*files, "--encoder", folder)
-    code, out, err = run(
-        capsys, "mine", *command, "--k", 2, "--margin", "distance", "--json"
-    )
-    assert (code, err) == (0, "")
-    result = json.loads(out)
+def test_pairs(capsys, tmp_path, model, files):
+    command = (*files, "--encoder", model)
+    found = result(capsys, "mine", *command, "--k", 2, "--margin", "distance")
     left, right = ([pair[side] for pair in SENTENCES[:4]] for side in (1, 0))
-    expected = mine(load_encoder(folder), left, right, "distance", 2)
+    expected = mine(load_encoder(model), left, right, "distance", 2)
     lines = (1, 4, 5, 6)
-    assert result["pairs"] == [
+    assert found["pairs"] == [
         {
             "score": score, "source": left[i], "target": right[j],
             "source_line": lines[i], "target_line": j + 1,
         }
         for score, i, j in expected
     ]  # fmt: skip
-    assert (result["sources"], result["targets"]) == (4, 4)
-    assert result["mined"] == len(expected) >= 2
-    assert (result["margin"], result["k"], result["threshold"]) == ("distance", 2, None)
+    assert (found["sources"], found["targets"]) == (4, 4)
+    assert found["mined"] == len(expected) >= 2
+    assert (found["margin"], found["k"], found["threshold"]) == ("distance", 2, None)
 
     _, out, _ = run(capsys, "mine", *command)
-    expected = mine(load_encoder(folder), left, right)
+    expected = mine(load_encoder(model), left, right)
     shown = [f"{s:.4f}  {left[i]}  |  {right[j]}" for s, i, j in expected]
     assert out.splitlines()[: len(shown)] == shown
     assert f"sources: 4\ntargets: 4\nmined: {len(expected)}\n" in out
@@ -170,11 +187,11 @@ def test_lines_that_occur_again_or_are_empty(files):
     assert read_sentences(files[0]) == lines
 
 
-def test_mistakes(capsys, tmp_path, folder, files):
+def test_mistakes(capsys, tmp_path, model, files):
     tab, blank = tmp_path / "tab.txt", tmp_path / "blank.txt"
     tab.write_text("one\nA dog.\tEin Hund.\n")
     blank.write_text("\n \n")
-    encoder = ("--encoder", folder)
+    encoder = ("--encoder", model)
     for arguments, words in {
         files: "--encoder",
         (*files, *encoder, "--margin", "ration"): "Did you mean `ratio`?",
@@ -190,14 +207,11 @@ def test_mistakes(capsys, tmp_path, folder, files):
         assert words in err
 
 
-def test_paraphrases_in_one_file(capsys, folder, files):
-    command = ("mine", files[0], "--encoder", folder, "--k", 2)
-    code, out, err = run(capsys, *command, "--json")
-    assert (code, err) == (0, "")
-    result = json.loads(out)
+def test_paraphrases_in_one_file(capsys, model, files):
+    found = result(capsys, "mine", files[0], "--encoder", model, "--k", 2)
     texts = [target for _, target, _ in SENTENCES[:4]]
-    expected = mine_paraphrases(load_encoder(folder), texts, 2)
-    assert [(it["score"], it["source"], it["target"]) for it in result["pairs"]] == [
+    expected = mine_paraphrases(load_encoder(model), texts, 2)
+    assert [(it["score"], it["source"], it["target"]) for it in found["pairs"]] == [
         (score, texts[i], texts[j]) for score, i, j in expected
     ]
-    assert {it["source_line"] for it in result["pairs"]} <= {1, 4, 5, 6}
+    assert {it["source_line"] for it in found["pairs"]} <= {1, 4, 5, 6}

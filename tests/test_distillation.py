@@ -86,8 +86,11 @@ def pairs_of(count=500, seed=0, letters="ab"):
     return list(dict.fromkeys(texts))
 
 
-LONG = [(" ".join([a] * 100), " ".join([b] * 100)) for a, b in pairs_of(9, 5)]
-ROWS = pairs_of() + LONG
+PARAGRAPHS = [
+    tuple(" ".join(side) for side in zip(*pairs_of(20, seed), strict=True))
+    for seed in range(90, 99)
+]
+ROWS = pairs_of() + PARAGRAPHS
 
 
 def rows_in(folder, part):

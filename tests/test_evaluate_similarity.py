@@ -5,6 +5,7 @@ import gzip
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
+from small_recipe import write_rows
 from table_encoder import Table, spearman
 
 from keras_msd.checks import InputError
@@ -187,11 +188,8 @@ def write_extended(folder, pairs=PAIRS, ending=".txt"):
 
 
 def write_ours(folder, names=EXTENDED):
-    (folder / "sts").mkdir(parents=True, exist_ok=True)
     for pair in names:
-        text = "".join(f"{g}\t{a}\t{b}\n" for g, a, b in made_rows(pair))
-        path = folder / "sts" / f"sts2017.test.{pair}.tsv.gz"
-        path.write_bytes(gzip.compress(text.encode()))
+        write_rows(folder / f"sts/sts2017.test.{pair}.tsv.gz", made_rows(pair))
 
 
 def check(folder, files):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from small_recipe import write_rows
-from table_encoder import Table
+from table_encoder import ByNumber, Table
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import (
@@ -269,23 +269,6 @@ def test_languages_by_either_code_and_what_is_missing(tmp_path):
         read_tatoeba(tmp_path / "empty")
 
 
-class Drawn:
-    """A vector drawn from the number in a sentence, a little off for its language."""
-
-    def __init__(self):
-        self.longest = 0
-
-    def encode(self, texts):
-        self.longest = max(self.longest, len(texts))
-        return np.stack([self.vector(text) for text in texts]).astype(np.float32)
-
-    def vector(self, text):
-        language, number = text.split()
-        near = np.random.default_rng(int(number)).normal(size=5)
-        far = np.random.default_rng([int(number), *language.encode()]).normal(size=5)
-        return near + 0.5 * far
-
-
 LINES = [(f"en {number}", f"fr {number}") for number in range(90)]
 
 
@@ -307,7 +290,7 @@ def write_un(folder, pairs, code="fr", packed=False):
 
 def score_of_un(folder, languages, encoder=None, **options):
     pairs = read_parts(find_un(folder, languages))
-    return score_un(encoder or Drawn(), pairs, **options)
+    return score_un(encoder or ByNumber(), pairs, **options)
 
 
 def test_folder_as_it_unpacks(tmp_path):
@@ -317,10 +300,10 @@ def test_folder_as_it_unpacks(tmp_path):
     )
     spanish = [(f"en {number}", f"es {number}") for number in range(30)]
     write_un(tmp_path, spanish, "es", packed=True)
-    french = retrieval(Drawn(), LINES)["source_to_target"]
+    french = retrieval(ByNumber(), LINES)["source_to_target"]
     tracks = {
         "en-fr": french,
-        "en-es": retrieval(Drawn(), spanish)["source_to_target"],
+        "en-es": retrieval(ByNumber(), spanish)["source_to_target"],
     }
     found = score_of_un(tmp_path, ["fr", "es"])
     assert found["tracks"] == tracks
@@ -331,7 +314,7 @@ def test_folder_as_it_unpacks(tmp_path):
 
 def test_some_queries_among_all_candidates(tmp_path):
     write_un(tmp_path, LINES)
-    encoder, rows = Drawn(), [0, 29, 59, 89]
+    encoder, rows = ByNumber(), [0, 29, 59, 89]
     found = score_of_un(tmp_path, ["fr"], encoder, queries=4)
     assert encoder.longest == 7, "candidates are never all in memory"
     queries = encoder.encode([LINES[row][0] for row in rows])
@@ -362,7 +345,7 @@ def test_queries_in_another_language(tmp_path, stem):
         lines = "".join(f"{code} {number}\n" for number in range(30))
         (tmp_path / f"UNv1.0.{stem}.{code}").write_text(lines)
     pairs = [(f"es {number}", f"fr {number}") for number in range(30)]
-    expected = retrieval(Drawn(), pairs)["source_to_target"]
+    expected = retrieval(ByNumber(), pairs)["source_to_target"]
     assert score_of_un(tmp_path, ["es-fr"])["tracks"] == {"es-fr": expected}
     [part] = find_un(tmp_path, ["es-fr"]).values()
     names = [path.name for path in part.paths]

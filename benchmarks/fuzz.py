@@ -34,7 +34,14 @@ from pathlib import Path
 from typing import Any
 
 from fuzz_damage import damaged
-from fuzz_targets import NAMES, WITHOUT_PLACE, WRITES, targets, write_seeds
+from fuzz_targets import (
+    NAMES,
+    WITHOUT_PLACE,
+    WRITES,
+    keep_networks,
+    targets,
+    write_seeds,
+)
 
 SECONDS, MEMORY = 5, 1 << 30  # of the processor, and bytes
 WAIT = 60  # seconds by the clock: other programs may be at work
@@ -187,6 +194,7 @@ def reading(target: str, root: Path, work: Path) -> Reading:
     """Make the `Reading` of a target; it may then have so much more memory."""
     from keras_msd.checks import InputError
 
+    keep_networks()
     shutil.rmtree(work, ignore_errors=True)
     placed = target not in WITHOUT_PLACE
     found = Reading(

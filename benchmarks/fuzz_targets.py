@@ -40,8 +40,6 @@ def targets() -> dict[str, Read]:
     from keras_msd.teachers.teacher import VectorFile
     from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 
-    _few_networks()
-
     def only(read: Callable[[Path], object]) -> Read:
         return lambda folder: read(min(folder.iterdir()))
 
@@ -71,12 +69,17 @@ def targets() -> dict[str, Read]:
     }
 
 
-def _few_networks() -> None:
-    """Keep the last networks: which one is built is what the settings say."""
+def keep_networks() -> None:
+    """Build a network once for all inputs with the same settings: they are many."""
     from keras_msd.models import encoder
 
-    if not hasattr(encoder.build_model, "cache_info"):
-        encoder.build_model = lru_cache(maxsize=8)(encoder.build_model)
+    build = encoder.build_model
+
+    @lru_cache(maxsize=8)
+    def built(settings: str) -> Any:
+        return build(encoder.EncoderConfig.model_validate_json(settings))
+
+    encoder.build_model = lambda config: built(config.model_dump_json())
 
 
 class _Letters:

@@ -113,27 +113,6 @@ def test_memory_does_not_grow_with_the_candidates():
     assert peaks[0] < 40e6
 
 
-def test_mistakes():
-    good = np.eye(3)
-    hole = np.eye(3)
-    hole[1, 2] = np.nan
-    with pytest.raises(InputError, match="`k` must be at least 1"):
-        top_k(good, good, 0)
-    for queries, candidates, words in (
-        (good[0], good, r"`queries` must hold vectors.*shape \(3,\)"),
-        (good, good[0], r"`candidates` must hold vectors.*shape \(3,\)"),
-        (good, iter([good, good[0]]), r"`candidates` must hold vectors"),
-        (good.astype(str), good, "of real numbers"),
-        (hole, good, "`queries` must be finite.*row 1"),
-        (good, iter([good, hole]), "`candidates` must be finite.*row 4"),
-        (good, iter([good, np.eye(2)]), "Received: 2 in the block.*row 3, 3 in"),
-        (good, iter([]), "at least one vector"),
-        (good, good[:0], "at least one vector"),
-    ):
-        with pytest.raises(InputError, match=words):
-            top_k(queries, candidates, 1)
-
-
 PLANE = {"north": [0, 3], "north again": [0, 1], "north-east": [1, 1], "Nord": [0, 2]}
 PLANE |= {"east": [2, 0], "south": [0, -1], "Ost": [1, 0]}
 PLACES = ["south", "east", "north again", "north-east", "north"]

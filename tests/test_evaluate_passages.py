@@ -207,7 +207,7 @@ def test_in_a_recipe(tmp_path):
         ("passages", b"p1\tA\np2\t\xe4\n", "passages.tsv`, line 2: text must be UTF-8"),
         ("qrels", b"q0\tp0\t1\nq1\tp99\t1\n", "line 2: the passage .*'p99'. Add its"),
         ("qrels", b"q99\tp0\t1\n", "line 1: the query must be in .*queries.tsv`"),
-        ("qrels", b"q0\tp0\tgood\n", "line 1: a relevance must be.*'good'. Write 1"),
+        ("qrels", b"q0\tp0\tgood\n", "line 1: a relevance must be.*'good'. Correct"),
         ("qrels", b"q0\tp0\n", "line 1: a line must have 3 fields, query-id TAB"),
         ("qrels", b"q0\tp0\t1\nq0\tp0\t2\n", "line 2: a passage may be judged once"),
         ("qrels", b"q0\tp0\t0\n", "qrels.tsv`, line 1: the query 'q0' must have"),

@@ -126,7 +126,7 @@ def test_languages_are_averaged_and_shared_sentences_encoded_once(tmp_path):
 
 
 def test_nothing_to_score_is_an_error():
-    with pytest.raises(InputError, match="at least one pair"):
+    with pytest.raises(InputError, match="`pairs` must have a pair"):
         retrieval(Table(), [])
     with pytest.raises(InputError, match="`languages` must be at least 1"):
         retrieval_languages(Table(), {})

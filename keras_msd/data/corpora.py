@@ -24,7 +24,7 @@ from keras_msd.io.files import atomic_path
 ONE_IN = 200  # English sentences, of which one is held out
 LARGEST = 1000  # sentences of a development set
 NOT_WORDS = re.compile(r"[\W_]+")
-LOW, HIGH = 0, 5
+LOW, HIGH = 0, 5  # similarity scores
 COLUMNS = {
     "parallel": ("english", "non_english"),
     "sts": ("score", "sentence1", "sentence2"),

@@ -13,7 +13,7 @@ from keras_msd.arrays import similarity_pairs
 from keras_msd.checks import InputError
 
 DECIMALS = 10  # cosines are rounded, so that those that differ in the last bits tie
-TABLE = ("embedding/word", "embedding/projection")
+TABLE = ("embedding/word", "embedding/projection")  # ends of its weights' paths
 
 
 class SentenceEncoder(Protocol):

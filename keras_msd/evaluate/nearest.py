@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.arrays import unit_rows
-from keras_msd.checks import InputError, at_least
+from keras_msd.checks import at_least
 from keras_msd.evaluate.measures import (
     DECIMALS,
     SentenceEncoder,
@@ -36,27 +36,20 @@ def top_k(
     to 1024.
 
     Args:
-        queries: Vectors `(n, dim)`; they need not be normalised. A zero vector has
-            cosine 0 with every vector.
-        candidates: Vectors `(m, dim)`, also as a `numpy.memmap`; or an iterable of
-            blocks `(m_i, dim)`, of which one is in memory at a time. Small blocks are
-            slow.
+        queries: Finite vectors `(n, dim)`; they need not be normalised. A zero vector
+            has cosine 0 with every vector.
+        candidates: One or more finite vectors `(m, dim)`, also as a `numpy.memmap`; or
+            an iterable of blocks `(m_i, dim)`, of which one is in memory at a time.
+            Small blocks are slow.
         k: Number of neighbours per query, at least 1.
 
     Returns:
         Cosines, float64, and rows of the candidates, int64, both `(n, min(k, m))`. Rows
         are counted over all blocks.
-
-    Raises:
-        InputError: `k` is below 1, an array has the wrong shape or is not finite, or
-            there is no candidate.
     """
-    at_least(1, k=k)
-    best = _Best(_matrix(queries, "queries"), k)
+    best = _Best(queries, k)
     for block in _blocks(candidates):
         best.add(block)
-    if not best.seen:
-        raise InputError("`candidates` must hold at least one vector. Received: none.")
     count = min(k, best.seen)
     return best.cosines[:, :count], best.rows[:, :count]
 
@@ -78,12 +71,6 @@ class _Best:
 
     def add(self, block: np.ndarray) -> None:
         """Compare a block of candidates with all queries."""
-        if block.shape[1] != self.queries.shape[1]:
-            raise InputError(
-                "Candidates must have the dimension of the queries. Received: "
-                f"{block.shape[1]} in the block that begins with row {self.seen}, "
-                f"{self.queries.shape[1]} in `queries`."
-            )
         units = _units(block).astype(np.float32)
         for start in range(0, len(self.queries), QUERIES):
             part = slice(start, start + QUERIES)
@@ -145,31 +132,12 @@ def _blocks(candidates: np.ndarray | Iterable[np.ndarray]) -> Iterator[np.ndarra
     """Yield the candidates in blocks of at most `BLOCK` rows."""
     whole = isinstance(candidates, np.ndarray)
     stream: Iterable[Any] = [candidates] if whole else candidates
-    seen = 0
     for vectors in stream:
         starts: Iterable[int] = range(0, len(vectors), BLOCK)
         if whole:
             starts = track(starts, len(vectors), "Comparing", steps=BLOCK)
         for start in starts:
-            yield _matrix(vectors[start : start + BLOCK], "candidates", seen + start)
-        seen += len(vectors)
-
-
-def _matrix(vectors: np.ndarray, name: str, start: int = 0) -> np.ndarray:
-    """Return finite vectors `(n, dim)`, or raise `InputError`."""
-    vectors = np.asarray(vectors)
-    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
-        raise InputError(
-            f"`{name}` must hold vectors of real numbers, (n, dim). Received: shape "
-            f"{vectors.shape}, {vectors.dtype}."
-        )
-    broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if broken.size:
-        raise InputError(
-            f"`{name}` must be finite. Received: NaN or infinity in row "
-            f"{start + broken[0]}."
-        )
-    return vectors
+            yield vectors[start : start + BLOCK]
 
 
 def _units(vectors: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ the half of a pair, so it is the same in every language.
 
 import glob
 import hashlib
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -146,6 +147,29 @@ def named(part: str) -> dict[str, str]:
     return {} if part == WHOLE else {"part": part}
 
 
+def finite(text: str, where: str, what: str) -> float:
+    """Return a number of a file.
+
+    Args:
+        text: The field.
+        where: File and line number, for the error message.
+        what: What the number is, for the error message.
+
+    Raises:
+        InputError: It is no number, or not finite.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(
+            f"{where}: {what} must be a finite number. Received: {text!r:.40}. Correct "
+            "the line."
+        )
+    return value
+
+
 def half_of(text: str) -> str:
     """Return the half of an English sentence: "choose" or "report".
 
@@ -192,8 +216,8 @@ def rows_of(part: str, of: Iterable[str], what: str) -> list[int]:
     rows = [row for row, half in enumerate(of) if part in (WHOLE, half)]
     if not rows:
         raise InputError(
-            f"{what} must have a pair in the half that is scored. Received: none in "
-            f"{part!r}. Add pairs, or score all of them."
+            f"{what} must have a pair to score. Received: none in the part {part!r}. "
+            "Add pairs, or score all of them."
         )
     return rows
 

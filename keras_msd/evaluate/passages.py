@@ -1,6 +1,5 @@
 """Retrieval of passages for queries, in the layout of BEIR."""
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -22,7 +21,14 @@ from keras_msd.evaluate.measures import (
     side_of,
 )
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.parts import WHOLE, SetFile, half_of, paths_below, rows_of
+from keras_msd.evaluate.parts import (
+    WHOLE,
+    SetFile,
+    finite,
+    half_of,
+    paths_below,
+    rows_of,
+)
 
 STREAMED = 8192  # passages that are encoded at a time
 SHORT, LONG = 10, 100  # ranks
@@ -43,7 +49,6 @@ LAYOUT = (
     "files <name>.<xx>.queries.tsv, <name>.<xx>.passages.tsv and <name>.<xx>.qrels.tsv "
     "(each also .jsonl, and .gz)."
 )
-
 Relevance = Mapping[str, Mapping[str, float]]
 
 
@@ -243,7 +248,7 @@ def _read_set(
                 f"{where}: a passage may be judged once for a query. Received: "
                 f"{query!r:.60} and {passage!r:.60} again. Remove one of the lines."
             )
-        judged[passage] = _number(where, text)
+        judged[passage] = finite(text, where, "a relevance")
     kept = [query for query in asked if query in relevance or not has_splits]
     for query in kept:
         if not any(value > 0 for value in relevance.get(query, {}).values()):
@@ -258,19 +263,6 @@ def _read_set(
             "line for each query."
         )
     return PassageSet({query: asked[query] for query in kept}, known, relevance)
-
-
-def _number(where: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(
-            f"{where}: a relevance must be a finite number. Received: {text!r:.40}. "
-            "Write 1 for a relevant passage."
-        )
-    return value
 
 
 def _texts(path: Path) -> dict[str, str]:

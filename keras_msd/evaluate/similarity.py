@@ -6,7 +6,6 @@ Sets are row-aligned files, or STS 2017 with its extension, in its own layout or
 three tracks in one language and seven across two.
 """
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -28,6 +27,7 @@ from keras_msd.evaluate.parts import (
     SetFile,
     check_parts,
     find_parts,
+    finite,
     halves,
     read_table,
     rows_of,
@@ -230,15 +230,7 @@ def read_sts(path: str | Path, score: int = 0) -> list[Row]:
     for where, fields in read_table(path, 3, FORM):
         text = fields.pop(score)
         first, second = fields
-        try:
-            gold = float(text)
-        except ValueError:
-            gold = math.nan
-        if not math.isfinite(gold):
-            raise InputError(
-                f"{where}: a score must be a finite number. Received: {text!r:.40}."
-            )
-        rows.append((gold, first, second))
+        rows.append((finite(text, where, "a score"), first, second))
     return rows
 
 
@@ -342,18 +334,19 @@ def _gold(rows: Sequence[Row], what: str) -> np.ndarray:
 def _check_same_gold(gold: np.ndarray, rows: Sequence[Row], language: str) -> None:
     other = np.array([row[0] for row in rows], np.float64)
     if len(other) != len(gold):
-        raise InputError(
-            f"STS files must be row-aligned. Received: {len(gold)} rows for {PIVOT}, "
-            f"{len(other)} for {language}. Take both from the same release of the set."
-        )
-    differing = np.flatnonzero(other != gold)
-    if differing.size:
+        received = f"{len(gold)} rows for {PIVOT}, {len(other)} for {language}"
+    elif (differing := np.flatnonzero(other != gold)).size:
         row = differing[0]
-        raise InputError(
-            f"STS files must be row-aligned. Received: score {gold[row]:g} for {PIVOT} "
-            f"and {other[row]:g} for {language} in line {row + 1}. "
-            "Take both from the same release of the set."
+        received = (
+            f"score {gold[row]:g} for {PIVOT} and {other[row]:g} for {language} in "
+            f"line {row + 1}"
         )
+    else:
+        return
+    raise InputError(
+        f"STS files must be row-aligned. Received: {received}. Take both from the same "
+        "release of the set."
+    )
 
 
 def _spearman(values: np.ndarray, gold: np.ndarray) -> float:

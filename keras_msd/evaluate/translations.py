@@ -123,15 +123,16 @@ def retrieval_languages(
     checks.one_of(MATCHES, match=match)
     checks.at_least(1, languages=len(pairs))
     lists = {code: list(rows) for code, rows in pairs.items()}
-    for code, rows in lists.items():
-        if not rows:
-            raise InputError(f"`{code}` must hold at least one pair. Received: none.")
+    asked = {
+        code: rows_of(part, (half_of(pair[0]) for pair in rows), f"`{code}`")
+        for code, rows in sorted(lists.items())
+    }
     texts = (text for rows in lists.values() for pair in rows for text in pair[:2])
     vectors_of = SentenceVectors(encoder.encode, texts)
-    single = {}
-    for code, rows in sorted(lists.items()):
-        asked = rows_of(part, (half_of(pair[0]) for pair in rows), f"`{code}`")
-        single[code] = _precision(vectors_of, rows, asked, match)
+    single = {
+        code: _precision(vectors_of, lists[code], rows, match)
+        for code, rows in asked.items()
+    }
     return over_tracks(single, WAYS, ["pairs"])
 
 

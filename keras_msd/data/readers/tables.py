@@ -15,7 +15,6 @@ from keras_msd.data.languages import check_code, code_of, code_of_name, same_lan
 from keras_msd.data.pair import ENGLISH, Pair, Pairs
 from keras_msd.data.readers import lines
 
-KEYS = ("source", "target")
 UNKNOWN = "und"  # ISO 639-2: undetermined
 CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 # A score, or the number of a sentence in Tatoeba's export.
@@ -117,7 +116,12 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
                 named = empty = True
                 return None
             if columns is None and lines.english_comes_second(path):
-                raise _turned(path, languages)
+                raise InputError(
+                    f"`{path}`: the first column must be English, and the name says "
+                    "that it is the second. If English is the first, rename the file "
+                    f"to `<corpus>.en-{languages[1]}.tsv`; if not, say which column is "
+                    'which: `columns=["2", "1"]` (`--columns 2,1`).'
+                )
         empty = False
         count = len(names) or 2
         if len(fields) != count:
@@ -189,15 +193,6 @@ def _mended(line: str, fields: Sequence[str]) -> str:
             'or `format="csv"` (`--format csv`).'
         )
     return "Remove the line, or put a tab between a sentence and its translation."
-
-
-def _turned(path: Path, languages: Languages) -> InputError:
-    return InputError(
-        f"`{path}`: the first column must be English, and the name says that it is "
-        "the second. If English is the first, rename the file to "
-        f"`<corpus>.en-{languages[1]}.tsv`; if not, say which column is which: "
-        '`columns=["2", "1"]` (`--columns 2,1`).'
-    )
 
 
 def _no_pair(path: Path) -> InputError:
@@ -510,7 +505,7 @@ def _pair(
         code = language or language_of(row) or UNKNOWN
         return Pair(*pair_of(row, (source, code), where, columns), code, source)
     if isinstance(row, tuple | list) and all(isinstance(text, str) for text in row):
-        if len(row) == len(KEYS):
+        if len(row) == 2:
             first, second = row
             return Pair(first, second, language or UNKNOWN, source)
         if isinstance(row, tuple) and len(row) in (3, 4):
@@ -540,7 +535,7 @@ def pair_of(
     if columns:
         keys: Sequence[str] = _named(columns, list(row), where)
     else:
-        keys = text_columns(tuple(map(str, row)), languages) or KEYS
+        keys = text_columns(tuple(map(str, row)), languages) or (SOURCE, TARGET)
     first, second = (row.get(key) for key in keys)
     if not isinstance(first, str) or not isinstance(second, str):
         names = ", ".join(map(repr, row)) or "none"

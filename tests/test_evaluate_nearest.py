@@ -100,15 +100,15 @@ def test_blocks_of_a_stream_change_nothing(small_blocks):
 
 def test_memory_does_not_grow_with_the_candidates():
     draw = np.random.default_rng(3)
-    queries = draw.normal(size=(300, 16)).astype(np.float32)
-    block = draw.normal(size=(5000, 16)).astype(np.float32)
+    queries = draw.normal(size=(100, 16)).astype(np.float32)
+    block = draw.normal(size=(2000, 16)).astype(np.float32)
     peaks = []
-    for count in (2, 20):
+    for count in (2, 10):
         tracemalloc.start()
         _, rows = top_k(queries, (block for _ in range(count)), 3)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        np.testing.assert_array_equal(rows[:, 1], rows[:, 0] + 5000)  # its first copy
+        np.testing.assert_array_equal(rows[:, 1], rows[:, 0] + 2000)  # its first copy
     assert peaks[1] < 1.05 * peaks[0]
     assert peaks[0] < 40e6
 

@@ -131,14 +131,3 @@ def test_a_data_folder_is_made_of_them(server, tmp_path):
         (1.25, "Ein Hund.", "Eine Katze."), (5.0, "Tee.", "Kaffee."),
     ]  # fmt: skip
     assert read_tatoeba(data, ["de"]) == {"deu": [("A house.", "Ein Haus.")]}
-
-
-@pytest.mark.slow
-def test_distil_reads_them(server, tmp_path):
-    given = f"hf://datasets/{TALKS}/en-de/*.parquet", "--out", "model"
-    small = "--teacher", "hashed-words"
-    short = "--minutes", "0.05", "--vocabulary-size", "300", "--json"
-    words = "-m", "keras_msd", "distil", *given, *small, *short
-    result = json.loads(run(server, tmp_path, *words))
-    assert (tmp_path / "model").is_dir()
-    assert "de" in json.dumps(result)

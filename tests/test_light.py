@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tokenizer_texts import made_texts
 
+from keras_msd import light
 from keras_msd.arrays import pad_batch
 from keras_msd.checkpoints import packaged
 from keras_msd.io.files import read_table
@@ -149,6 +150,12 @@ def package_of(name):
     if not (folder / "encoder").is_dir():
         pytest.skip("has no encoder yet")
     return module, folder
+
+
+@pytest.mark.parametrize("name", read_table(packaged.TABLE))
+def test_a_package_has_the_code_of_the_library(name):
+    _, folder = package_of(name)
+    assert (folder / "light.py").read_bytes() == Path(light.__file__).read_bytes()
 
 
 # test_checkpoints_packaged.py packages small layers, too, and embeds with them.

@@ -40,7 +40,9 @@ def encoder(tokenizer):
 @pytest.fixture(scope="module")
 def artefact(encoder, tmp_path_factory):
     path = tmp_path_factory.mktemp("out") / "art"
-    return export(encoder, path, format="onnx", languages=["de", "en"])
+    rows = [(1, "a", "b"), (0, "a", "c")]
+    given = {"sentences": TEXTS, "sts": rows, "max_sts_loss": 200}
+    return export(encoder, path, format="onnx", languages=["de", "en"], **given)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -89,7 +89,9 @@ def encoder(tokenizer):
 @pytest.fixture(scope="module")
 def artefact(encoder, tmp_path_factory):
     path = tmp_path_factory.mktemp("out") / "art"
-    return export(encoder, path, format="onnx_text", languages=["de", "en"])
+    rows = [(1, "a", "b"), (0, "a", "c")]
+    given = {"sentences": TEXTS, "sts": rows, "max_sts_loss": 200}
+    return export(encoder, path, format="onnx_text", languages=["de", "en"], **given)
 
 
 def test_strings_become_the_encoders_vectors(encoder, artefact):

@@ -22,7 +22,7 @@ from keras_msd import load_encoder
 from keras_msd.checkpoints.packaged import known_languages
 from keras_msd.data.languages import code_of
 from keras_msd.data.words import word_languages
-from keras_msd.distillation.plan import BACKBONE_LANGUAGES
+from keras_msd.distillation.start import BACKBONE_LANGUAGES
 from keras_msd.evaluate import retrieval
 from keras_msd.io.files import read_json, write_json
 from keras_msd.models import restore_vocabulary

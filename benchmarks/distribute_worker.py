@@ -20,7 +20,7 @@ import keras
 import numpy as np
 
 import keras_msd as msd
-from keras_msd.losses.similarities import MultilingualContrastive
+from keras_msd.losses import MultilingualContrastive
 from keras_msd.stages import LossTerm
 from keras_msd.training import chunks
 

@@ -143,7 +143,7 @@ def measured(fields: dict[str, int], given: Any, peak: float) -> dict[str, Any]:
     """Return a row for each stage of one encoder."""
     from keras_msd.models import EncoderConfig, build_model
     from keras_msd.training import make_optimizer
-    from keras_msd.training.precision import computing_in
+    from keras_msd.training.profile import computing_in
 
     config = EncoderConfig(**SHAPE | fields, max_length=given.tokens, dropout=0.0)
     lengths = np.full(2 * given.pairs, given.tokens)

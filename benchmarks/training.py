@@ -55,7 +55,7 @@ class Ours:
 
     def __init__(self, job: Path) -> None:
         import keras_msd as msd
-        from keras_msd.training.precision import computing_in
+        from keras_msd.training.profile import computing_in
 
         about = json.loads(job.read_text(encoding="utf-8"))
         self.pairs = [msd.data.Pair(*pair, "xx") for pair in about["pairs"]]

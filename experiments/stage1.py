@@ -27,7 +27,7 @@ from keras_msd.choices import IntegerScheme
 from keras_msd.data import TextTable
 from keras_msd.evaluate import score_set
 from keras_msd.io.files import read_json, write_json
-from keras_msd.starts.svd import mean_rows, word_rows
+from keras_msd.starts.closed_form import mean_rows, word_rows
 from keras_msd.training.rounding import Rounding
 
 RESULT = Path(__file__).parent / "results" / "stage1.json"

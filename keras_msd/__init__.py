@@ -20,10 +20,7 @@ if "tensorflow" not in sys.modules:
 @contextmanager
 def _with_layers() -> Iterator[None]:
     yield
-    # None of them imports another, as one may be what imports Keras.
-    import keras_msd.layers.bottleneck_embedding
-    import keras_msd.layers.pooling
-    import keras_msd.layers.recurrent_encoder  # noqa: F401
+    import keras_msd.layers  # noqa: F401
 
 
 # Keras then knows our layers by name: `keras.saving.load_model` takes files with them.

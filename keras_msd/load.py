@@ -89,7 +89,7 @@ def load_encoder(
     from keras_msd.checkpoints.checkpoint import load_checkpoint
     from keras_msd.checkpoints.e5 import load_e5_small
     from keras_msd.checkpoints.weights import SINGLE
-    from keras_msd.layers.pooling import POOLINGS
+    from keras_msd.layers import POOLINGS
     from keras_msd.models.encoder import load_saved
     from keras_msd.models.encoder_folder import is_saved_encoder
 

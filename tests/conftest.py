@@ -40,9 +40,9 @@ SHARED_DATA = Path(
 SLOWEST = [
     f"test_{name}.py"
     for name in (
-        *("notebook", "backend_parity", "recipes_runner", "examples", "stages"),
+        *("notebook", "jax", "recipes_runner", "examples", "stages"),
         *("recipes_thin_deep", "recipes_papers", "recipes_cache", "wheel"),
-        *("training_chunks", "jax_path", "stages_mirrored", "checkpoints_e5"),
+        *("training_chunks", "stages_mirrored", "checkpoints_e5"),
         *("export_litert_text", "export_formats", "export_tensorflow_network"),
         *("export_litert", "extending", "evaluate_sets"),
         *("recipes_table", "recipes_backbone", "recipes_halves"),
@@ -71,6 +71,16 @@ def no_op_determinism():
         from tensorflow.python.framework import config
 
         config.disable_op_determinism()
+
+
+@pytest.fixture
+def eagerly():
+    """Let TensorFlow run one test line by line, without graphs and XLA."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.data.scored import InferenceBatches
-from keras_msd.losses.distances import SoftmaxClassification
+from keras_msd.losses import SoftmaxClassification
 from keras_msd.stages import ClassifyInference
 from keras_msd.testing import run_loss_test, run_stage_test, tiny_encoder
 from keras_msd.training.optimizer import make_optimizer
@@ -56,7 +56,7 @@ def one_batch():
     return x | {"group": np.arange(6, dtype="int32")}, y
 
 
-def test_stage():
+def test_stage(eagerly):
     def make():
         return ClassifyInference(network(num_layers=0))
 
@@ -113,17 +113,17 @@ def test_batches_of_two_classes():
 
 class PowerCut(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
-        if batch == 2:
+        if batch == 1:
             raise RuntimeError("power cut")
 
 
 def train(folder, *callbacks, seed=3, minutes=0):
-    """Return all variables after 8 updates."""
+    """Return all variables after 4 updates."""
     keras.utils.set_random_seed(seed)
     encoder = tiny_encoder(num_layers=0, dropout=0.1)
-    dataset = InferenceBatches(ROWS, encoder, batch_size=5, epochs=2, seed=1)
+    dataset = InferenceBatches(ROWS, encoder, batch_size=5, seed=1)
     stage = ClassifyInference(encoder)
-    stage.compile(make_optimizer(1e-2, steps=8), run_eagerly=True)
+    stage.compile(make_optimizer(1e-2, steps=4), run_eagerly=True)
     keras.utils.set_random_seed(3)
     fit(stage, dataset, folder, minutes, callbacks=callbacks, verbose=0)
     return [np.array(it) for it in (*stage.variables, *stage.optimizer.variables)]
@@ -137,17 +137,3 @@ def test_training_that_was_stopped_ends_with_the_same_classifier(tmp_path):
     again = train(tmp_path / "checkpoints", seed=99)
     for one, other in zip(whole, again, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_the_classes_are_learned():
-    encoder = network(num_layers=0)
-    rows = [(label, text, other) for label, text, other in ROWS if label != 1]
-    rows = [(label // 2, text, text if label else other) for label, text, other in rows]
-    stage = ClassifyInference(encoder, classes=2)
-    stage.compile(keras.optimizers.Adam(0.01))
-    dataset = InferenceBatches(rows, encoder, classes=2, batch_size=5, epochs=40)
-    losses = stage.fit(dataset, shuffle=False, verbose=0).history["cross_entropy"]
-    assert np.isfinite(losses).all()
-    x, y = dataset[0]
-    after = stage.loss_terms(x, y, stage(x))["cross_entropy"]
-    assert float(after) < 0.1  # log(2) by chance

@@ -1,4 +1,4 @@
-"""Development scores during training; under JAX: test_jax_path.py."""
+"""Development scores during training; under JAX: test_jax.py."""
 
 import keras
 import numpy as np

@@ -10,8 +10,8 @@ from keras_msd.checks import InputError
 from keras_msd.io.files import read_json
 from keras_msd.recipes import load_recipe, run
 from keras_msd.stages import STAGES, StageRecord
-from keras_msd.stages.record import OF_SOURCE, ExtraStep
 from keras_msd.stages.settings import PairStageSettings
+from keras_msd.stages.stage import OF_SOURCE, ExtraStep
 
 
 @keras.saving.register_keras_serializable(package="test_extending")

@@ -407,7 +407,7 @@ def keras_file(encoder, tmp_path_factory):
     [
         "import keras_msd, keras",
         "import keras, keras_msd",
-        "import keras_msd.layers.pooling, keras",  # Keras is imported by a layer
+        "import keras_msd.layers, keras",  # Keras is imported by a layer
     ],
 )
 def test_keras_loads_our_networks_by_name(keras_file, imports):
@@ -419,9 +419,7 @@ model = keras.saving.load_model({str(keras_file)!r})
 print(*(type(layer).__module__ for layer in model.layers[1:]))
 """
     out = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert "keras_msd.layers.recurrent_encoder keras_msd.layers.pooling" in " ".join(
-        dict.fromkeys(out.split())
-    )
+    assert "keras_msd.layers" in out.split()
 
 
 def test_load_encoder_refuses_a_keras_file(keras_file):

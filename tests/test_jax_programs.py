@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_backend_parity import STAGES
-from test_stages import ROWS, batch, network
+from test_jax import STAGES, goals_of
+from test_stages import ROWS, network
 
 import keras_msd
 
@@ -112,11 +112,9 @@ def compute(folder):
     from keras_msd.stages import TeachAssistant
     from keras_msd.testing import tiny_encoder
 
-    x, y = batch()
-    y |= {f"teacher_{side}": y[f"assistant_{side}"] for side in ("source", "target")}
-    y |= {"label": np.arange(ROWS, dtype="int32") % 3, "gold": np.ones(ROWS, "float32")}
     found = {}
-    for name, make in ALL.items():
+    for name, make in STAGES.items():
+        x, y = goals_of(name)
         stage = make(network(num_layers=1, dropout=0.1))
         found[name] = facts(stage.train_step, state_of(stage), (x, y), donate=(0,))
     model = tiny_encoder().model
@@ -137,13 +135,6 @@ def compute(folder):
     return found | {"programs": programs(folder)}
 
 
-def regression(model):
-    return keras_msd.stages.RegressSimilarity(model)
-
-
-ALL = STAGES | {"regress_similarity": regression}
-
-
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     pytest.importorskip("jax")
@@ -156,7 +147,7 @@ def found(tmp_path_factory):
     return json.loads((folder / "found.json").read_text())
 
 
-@pytest.mark.parametrize("stage", ALL)
+@pytest.mark.parametrize("stage", STAGES)
 def test_a_step_runs_on_the_device_alone(found, stage):
     it = found[stage]
     assert set(it["calls"]) <= CALLS

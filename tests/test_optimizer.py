@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.models.network import EncoderConfig, build_model
 from keras_msd.training.optimizer import WarmUp, make_optimizer
 
 
@@ -42,41 +41,6 @@ def test_the_rate_steps_per_update_and_survives_a_round_trip():
         optimizer.get_config()["learning_rate"]
     )
     assert isinstance(twin, WarmUp) and float(twin(1)) == 0.75
-
-
-def test_biases_and_layer_norms_of_an_encoder_are_not_decayed():
-    model = build_model(
-        EncoderConfig(
-            vocabulary_size=20,
-            hidden_dim=8,
-            num_layers=1,
-            num_heads=2,
-            intermediate_dim=16,
-            max_length=6,
-            pad_id=1,
-            bottleneck_dim=4,
-            projection_dim=6,
-        )
-    )
-    for weight in model.weights:
-        weight.assign(np.full(weight.shape, 2.0))
-    optimizer = make_optimizer(
-        0.5, steps=1, warmup=0, weight_decay=0.1, schedule="constant"
-    )
-    zeros = [keras.ops.zeros_like(weight) for weight in model.weights]
-    optimizer.apply(zeros, model.weights)
-    after = {w.path: np.unique(w.numpy()).tolist() for w in model.weights}
-    decayed = {path for path, values in after.items() if values == [np.float32(1.9)]}
-    kept = {path for path, values in after.items() if values == [2.0]}
-    assert decayed | kept == set(after)
-    block = "body/block_0"
-    attention = [f"{block}/self_attention_layer/{n}" for n in ("query", "key", "value")]
-    attention.append(f"{block}/self_attention_layer/attention_output")
-    dense = [f"{block}/feedforward_{n}_dense" for n in ("intermediate", "output")]
-    tables = {f"embedding/{n}" for n in ("word", "projection", "position", "type")}
-    kernels = {f"{path}/kernel" for path in (*attention, *dense, "projection")}
-    assert decayed == tables | kernels
-    assert {path.rpartition("/")[2] for path in kept} == {"bias", "gamma", "beta"}
 
 
 def test_gradients_are_clipped_by_their_common_norm():

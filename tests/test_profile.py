@@ -1,4 +1,4 @@
-"""What an update's time goes into, without leaving a trace."""
+"""What an update's time goes into, and which precision is faster."""
 
 import time
 
@@ -8,7 +8,11 @@ import pytest
 
 import keras_msd as msd
 from keras_msd.checks import InputError
+from keras_msd.recipes.cache import RunFolder
+from keras_msd.recipes.load import load_recipe
+from keras_msd.recipes.resources import Run
 from keras_msd.training import profile
+from keras_msd.training.profile import computing_in, faster_precision
 from keras_msd.training.resume import stage_variables
 
 
@@ -89,3 +93,41 @@ def test_too_few_batches_are_an_error(work):
     for old, new in zip(before, values(stage), strict=False):
         np.testing.assert_array_equal(old, new)
     assert keras.backend.backend() == "tensorflow"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wanted"),
+    [((1.0, 0.5), "bfloat16"), ((1.0, 0.9), "float32"), ((1.0, 2.0), "float32")],
+)
+def test_the_coarser_one_must_be_clearly_faster(monkeypatch, seconds, wanted):
+    measured = dict(zip(("float32", "bfloat16"), seconds, strict=True))
+    monkeypatch.setattr(profile, "_product_seconds", measured.get)
+    assert faster_precision() == wanted
+
+
+def test_both_are_measured_here():
+    assert faster_precision() in ("float32", "bfloat16")
+    assert profile._product_seconds("float32") > 0
+
+
+def test_the_policy_is_put_back_after_an_error():
+    with pytest.raises(ZeroDivisionError), computing_in("bfloat16"):
+        assert keras.config.dtype_policy().name == "mixed_bfloat16"
+        1 / 0  # noqa: B018
+    assert keras.config.dtype_policy().name == "float32"
+
+
+def test_a_run_goes_on_with_the_precision_it_measured(tmp_path, monkeypatch):
+    recipe = load_recipe("xkd_lab", "smoke", {"precision": "auto"})
+    name = "keras_msd.recipes.resources.faster_precision"
+    monkeypatch.setattr(name, lambda: "bfloat16")
+    folder = RunFolder(tmp_path, recipe)
+    first = Run(recipe, folder, (), tmp_path)
+    (tmp_path / "stages").mkdir()
+    assert first.precision == "bfloat16"
+    folder.claim()
+    monkeypatch.setattr(name, lambda: "float32")
+    again = Run(recipe, RunFolder(tmp_path, recipe), (), tmp_path)
+    assert again.precision == "bfloat16"
+    given = load_recipe("xkd_lab", "smoke")
+    assert Run(given, folder, (), tmp_path).precision == "float32"

@@ -14,7 +14,7 @@ from keras_msd.recipes.settings import StartsSettings
 from keras_msd.recipes.train import stage_data
 from keras_msd.stages import STAGES
 from keras_msd.stages.settings import TrainingSettings
-from keras_msd.starts.ridge import BothSides, fit_ridge
+from keras_msd.starts.closed_form import BothSides, fit_ridge
 from keras_msd.teachers.teacher import HashedWords
 from keras_msd.testing import tiny_encoder
 from keras_msd.training.optimizer import make_optimizer

@@ -8,9 +8,9 @@ from keras_msd.checks import InputError
 from keras_msd.models.student import build_student
 from keras_msd.starts import (
     bottleneck,
+    closed_form,
     closed_form_encoder,
     fit_ridge,
-    ridge,
     start_student,
     table_of,
     token_frequencies,
@@ -26,7 +26,7 @@ TEXTS = ["the cat sleeps", "a dog", "ein Hund läuft im Park"]
 
 @pytest.mark.parametrize("tile", [1, 2, 4, 6, 100])
 def test_ridge_is_the_normal_equation(tile, monkeypatch):
-    monkeypatch.setattr(ridge, "TILE", tile)
+    monkeypatch.setattr(closed_form, "TILE", tile)
     table = fit_ridge(iter(LISTS), GOALS, vocabulary_size=6, ridge=0.5)
     counts = np.zeros((6, 6))
     for row, tokens in enumerate(LISTS):

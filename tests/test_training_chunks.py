@@ -86,42 +86,23 @@ def assert_same(made, wanted, tolerance=1e-5):
         for name in theirs:
             assert ours[name] == pytest.approx(theirs[name], rel=tolerance)
     assert list(made[2]) == list(wanted[2])
-    largest = max(np.abs(value).max() for value in wanted[2].values())
     for path, value in wanted[2].items():
         worst = np.abs(made[2][path] - value).max()
-        if path.endswith("key/bias"):  # softmax ignores it: only rounding
-            assert worst <= tolerance * largest, path
-        else:
-            assert 0 < np.abs(value).max(), path
-            assert worst <= tolerance * np.abs(value).max(), (path, worst)
-
-
-@pytest.fixture(scope="module")
-def whole():
-    """Return what each stage gives without chunks, under the same options."""
-    return {}
+        assert 0 < np.abs(value).max(), path
+        assert worst <= tolerance * np.abs(value).max(), (path, worst)
 
 
 @pytest.mark.parametrize(
-    ("make", "chunk_size", "num_layers"),
-    [
-        (ams, 4, 1),
-        (ContrastiveLearning, 1, 0),
-        (ContrastiveLearning, 4, 0),
-        (thin_deep, 4, 0),
-        (thin_deep, 50, 0),
-    ],
+    ("make", "chunk_size"), [(ContrastiveLearning, 1), (thin_deep, 4), (thin_deep, 50)]
 )
-def test_gradients_are_those_of_the_whole_batch(whole, make, chunk_size, num_layers):
-    if make not in whole:
-        whole[make] = gradients(make, None, num_layers=num_layers)
-    assert_same(gradients(make, chunk_size, num_layers=num_layers), whole[make])
+def test_gradients_are_those_of_the_whole_batch(make, chunk_size):
+    """Of an encoder with a body, on both backends: test_jax.py."""
+    assert_same(gradients(make, chunk_size), gradients(make, None))
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_so_they_are_in_a_graph_and_under_xla(jit_compile):
-    shapeless = not jit_compile
-    made = gradients(ams, 4, jit_compile, shapeless)
+    made = gradients(ams, 4, jit_compile, shapeless=not jit_compile)
     assert_same(made, gradients(ams, None))
 
 
@@ -143,7 +124,7 @@ def test_the_second_pass_draws_the_dropout_of_the_first():
 
     x, y = thin_goals()
 
-    fields = {"num_layers": 1, "dropout": 0.4, "normalize": True}
+    fields = {"dropout": 0.4, "normalize": True}
 
     def stage():
         return ContrastiveLearning(network(**fields), chunk_size=4)
@@ -156,7 +137,7 @@ def test_the_second_pass_draws_the_dropout_of_the_first():
     step, reference = stage(), stage()
     optimizer = recorder(step, jit_compile=False)
     reference.compile("sgd")
-    assert len(states(step)) > 2
+    assert len(states(step)) > 0
     for _ in range(2):
         before = states(step)
         step.fit(dataset(x, y, False), shuffle=False, verbose=0)
@@ -171,9 +152,8 @@ def test_the_second_pass_draws_the_dropout_of_the_first():
             np.testing.assert_allclose(kept, one, atol=1e-5 * np.abs(one).max() + 1e-7)
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_mixed_precision(policy):
-    keras.config.set_dtype_policy(policy)
+def test_mixed_precision():
+    keras.config.set_dtype_policy("mixed_float16")
     try:
         whole, parts = gradients(ams, None), gradients(ams, 4)
         stage = ams(network(), chunk_size=4)
@@ -181,11 +161,10 @@ def test_mixed_precision(policy):
         keras.config.set_dtype_policy("float32")
     # Words in several chunks are added up in float32 instead of half precision.
     for path, value in whole[2].items():
-        if not path.endswith("key/bias"):
-            assert np.abs(parts[2][path] - value).max() <= 0.05 * np.abs(value).max()
-    optimizer = keras.optimizers.SGD(1e-4)
-    if policy == "mixed_float16":  # at the default scale the first steps overflow
-        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=16)
+        assert np.abs(parts[2][path] - value).max() <= 0.05 * np.abs(value).max()
+    # At the default scale the first steps overflow.
+    sgd = keras.optimizers.SGD(1e-4)
+    optimizer = keras.optimizers.LossScaleOptimizer(sgd, initial_scale=16)
     stage.compile(optimizer, run_eagerly=True)
     batches = dataset(*thin_goals(), False)
     logs = stage.fit(batches, epochs=3, shuffle=False, verbose=0).history

@@ -93,9 +93,18 @@ def commands() -> str:
 
 
 def offered() -> dict[str, dict[str, str]]:
-    """Return the public names of each room, each with the path of its definition."""
+    """Return the public names of each room, each with the path of its definition.
+
+    A room is a package with a stub, or a module with a list `__all__`.
+    """
     rooms: dict[str, dict[str, str]] = {}
-    for stub in sorted(PACKAGE.rglob("__init__.pyi")):
+    for module in PACKAGE.glob("*.py"):
+        room = f"{PACKAGE.name}.{module.stem}"
+        for node in ast.parse(module.read_text("utf-8")).body:
+            if ast.unparse(node).startswith("__all__ = ["):
+                names = ast.literal_eval(ast.unparse(node).partition(" = ")[2])
+                rooms[room] = {name: f"{room}.{name}" for name in names}
+    for stub in PACKAGE.rglob("__init__.pyi"):
         room = ".".join(stub.parent.relative_to(ROOT).parts)
         rooms[room] = {
             alias.name: f"{node.module}.{alias.name}"
@@ -104,7 +113,7 @@ def offered() -> dict[str, dict[str, str]]:
             for alias in node.names
             if not alias.name.startswith("__")
         }
-    return rooms
+    return dict(sorted(rooms.items()))
 
 
 def reference(room: str) -> str:
@@ -129,7 +138,8 @@ def reference(room: str) -> str:
 
 def init(room: str) -> Path:
     """Return the file that a room begins with."""
-    return ROOT.joinpath(*room.split("."), "__init__.py")
+    path = ROOT.joinpath(*room.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 class OurExamples(Extension):

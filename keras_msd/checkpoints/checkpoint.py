@@ -23,7 +23,7 @@ from keras_msd.checkpoints.weights import (
 from keras_msd.checks import InputError, existing_folder, log_unused, one_of, placed
 from keras_msd.io.files import VOCABULARY, parse_json, read_bytes, read_json, read_table
 from keras_msd.io.tensors import FLOATS, INT8, WHOLE
-from keras_msd.layers.pooling import POOLINGS
+from keras_msd.layers import POOLINGS
 from keras_msd.models.encoder import Encoder
 from keras_msd.tokenizers.base import CONFIG as TOKENIZER_CONFIG
 from keras_msd.tokenizers.base import Tokenizer

@@ -28,13 +28,13 @@ from keras_msd.models.trim import (
     needed_tokens,
     restore_vocabulary,
 )
-from keras_msd.starts.ridge import (
+from keras_msd.starts.closed_form import (
     BothSides,
     closed_form_encoder,
     extend_vocabulary,
     fit_ridge,
+    token_frequencies,
 )
-from keras_msd.starts.svd import token_frequencies
 from keras_msd.starts.width import prune_width
 from keras_msd.teachers.teacher import default_is_installed
 from keras_msd.tokenizers.base import Tokenizer

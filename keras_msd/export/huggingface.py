@@ -38,7 +38,7 @@ from keras_msd.export.proof import (
     proof_sentences,
 )
 from keras_msd.io.files import read_table, write_json
-from keras_msd.layers.pooling import POOLINGS
+from keras_msd.layers import POOLINGS
 from keras_msd.models.network import WORD, EncoderConfig, plain_weights
 from keras_msd.quantize import SCHEMES
 from keras_msd.tokenizers.base import CONFIG, Tokenizer

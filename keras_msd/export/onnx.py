@@ -27,7 +27,7 @@ from keras_msd.export.onnx_files import (
 )
 from keras_msd.export.portable import copy_reader, describe
 from keras_msd.io.files import digest
-from keras_msd.layers.pooling import SMALLEST_SQUARE
+from keras_msd.layers import SMALLEST_SQUARE
 from keras_msd.models.network import (
     MASKED,
     SMALLEST_COUNT,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_msd.layers.pooling import SMALLEST_SQUARE
+from keras_msd.layers import SMALLEST_SQUARE
 from keras_msd.models.network import (
     KERNELS,
     MASKED,

@@ -15,7 +15,7 @@ from keras_msd.arrays import TextEncoder, pad_batch
 from keras_msd.checks import InputError
 from keras_msd.choices import MAX_LENGTH
 from keras_msd.io.files import digest
-from keras_msd.layers.pooling import Pooling
+from keras_msd.layers import Pooling
 from keras_msd.lazy import METHODS
 from keras_msd.models.encoder_folder import check_paths, read_folder, write_folder
 from keras_msd.models.network import (

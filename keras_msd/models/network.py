@@ -15,9 +15,13 @@ import pydantic
 from keras_msd import choices
 from keras_msd.checks import InputError, divides, findings, one_of
 from keras_msd.io.files import DEPTH
-from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
-from keras_msd.layers.pooling import POOLINGS, L2Normalize, Pooling
-from keras_msd.layers.recurrent_encoder import RecurrentEncoder
+from keras_msd.layers import (
+    POOLINGS,
+    BottleneckEmbedding,
+    L2Normalize,
+    Pooling,
+    RecurrentEncoder,
+)
 from keras_msd.runtimes import begin
 from keras_msd.usage import Usage
 

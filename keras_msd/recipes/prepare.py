@@ -22,16 +22,15 @@ from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.recipes.resources import Run, check_corpora, development_pairs
 from keras_msd.recipes.settings import StudentSettings
 from keras_msd.recipes.train import stage_data
-from keras_msd.stages.record import TEACHER
 from keras_msd.stages.settings import (
     PairStageSettings,
     ReductionSettings,
     TeacherVectors,
 )
+from keras_msd.stages.stage import TEACHER
 from keras_msd.stages.table import STAGES
+from keras_msd.starts import closed_form as linear
 from keras_msd.starts import dimension_reduction as reduction
-from keras_msd.starts import ridge as regression
-from keras_msd.starts import svd
 from keras_msd.starts import width as pruning
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
@@ -244,7 +243,7 @@ def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
         owner: Any = run.teacher_encoder if of_teacher else run.given_assistant
         tokenizer = owner.tokenizer
     tokenizer.save(folder / "tokenizer")
-    counts = svd.token_frequencies(
+    counts = linear.token_frequencies(
         token_lists(run, tokenizer), tokenizer.vocabulary_size
     )
     np.save(folder / "frequencies.npy", counts)
@@ -270,9 +269,9 @@ def fit_table(run: Run, folder: Path, ridge: float) -> None:
     def rows(start: int, stop: int) -> np.ndarray:
         return store.targets(run.texts.texts("source", start, stop))
 
-    table = regression.fit_ridge(
+    table = linear.fit_ridge(
         token_lists(run, run.tokenizer),
-        regression.BothSides(rows, len(run.texts), dim),
+        linear.BothSides(rows, len(run.texts), dim),
         run.tokenizer.vocabulary_size,
         ridge,
     )
@@ -283,7 +282,7 @@ def closed_form(run: Run, folder: Path, width: int | None) -> None:
     """Keep the closed form, at full width or through a bottleneck."""
     tokenizer, max_length = run.tokenizer, run.recipe.data.max_length
     parts = _narrowed(run, run.array("ridge", "table"), width)
-    encoder = regression.closed_form_encoder(tokenizer, *parts, max_length=max_length)
+    encoder = linear.closed_form_encoder(tokenizer, *parts, max_length=max_length)
     encoder.save(folder / "encoder")
 
 
@@ -314,9 +313,9 @@ def weigh_rows(run: Run, folder: Path, step: str, smoothing: float) -> None:
         of = counts.setdefault((file.source_language, file.language), np.zeros(rows))
         for side in ("source", "target"):
             lines = texts.texts(side, file.start, file.stop)
-            of += svd.token_frequencies(run.tokenizer.encode(lines), rows)
+            of += linear.token_frequencies(run.tokenizer.encode(lines), rows)
     shares = [of / of.sum() for of in counts.values()]
-    regression.weigh_rows(encoder, np.mean(shares, axis=0), smoothing)
+    linear.weigh_rows(encoder, np.mean(shares, axis=0), smoothing)
     encoder.save(folder / "encoder")
 
 
@@ -418,15 +417,15 @@ def start_student(
     directions = None
     if start == "ordered":
         draw = np.random.default_rng(run.seed("student_start"))
-        table = svd.word_rows(larger.weights())
+        table = linear.word_rows(larger.weights())
         width: Any = encoder.config.bottleneck_dim
 
         def vectors(lines: list[str]) -> np.ndarray:
-            return svd.mean_rows(table, run.tokenizer.encode(lines))
+            return linear.mean_rows(table, run.tokenizer.encode(lines))
 
         matrix, _ = _ordering(run.texts, vectors, [width], draw)
         directions = matrix[:, :width]
-    svd.start_student(encoder, larger, run.frequencies, directions)
+    linear.start_student(encoder, larger, run.frequencies, directions)
     encoder.save(folder / "encoder")
 
 
@@ -453,17 +452,17 @@ def thin_deep_student(
     """
     fields = {"max_length": run.recipe.data.max_length, **shape}
     if ridge:
-        fields = {"pooling": "mean", **regression.IDENTITY, **fields}
+        fields = {"pooling": "mean", **linear.IDENTITY, **fields}
     if ridge or output_dim is not None:
         fields["projection_dim"] = output_dim or shape["hidden_dim"]
         fields["projection_activation"] = "linear"
     encoder = thin_deep(run.tokenizer, row=None, **fields)
     if ridge:
         table, hidden = run.array("ridge", "table"), shape["hidden_dim"]
-        word, projection = svd.bottleneck(table, hidden, run.frequencies)
+        word, projection = linear.bottleneck(table, hidden, run.frequencies)
         kernel = np.eye(hidden, dtype=np.float32) if output_dim is None else projection
         values = {"embedding/word": word, "projection/kernel": kernel}
-        regression.set_closed_form(encoder, values)
+        linear.set_closed_form(encoder, values)
     encoder.save(folder / "encoder")
 
 
@@ -526,7 +525,9 @@ class StoredVectors:
 
 def _narrowed(run: Run, table: np.ndarray, width: int | None) -> tuple[Any, ...]:
     """Return a word table; with a width a narrower one, and what projects it back."""
-    return (table,) if width is None else svd.bottleneck(table, width, run.frequencies)
+    return (
+        (table,) if width is None else linear.bottleneck(table, width, run.frequencies)
+    )
 
 
 def _fields(run: Run) -> dict[str, Any]:
@@ -547,16 +548,16 @@ def _over_table(run: Run, table: np.ndarray) -> Any:
     width = fields.pop("bottleneck_dim", None)
     if hidden == dim:
         parts = _narrowed(run, table, width)
-        return regression.closed_form_encoder(run.tokenizer, *parts, **fields)
+        return linear.closed_form_encoder(run.tokenizer, *parts, **fields)
     if width is not None:
         raise InputError(
             "An assistant that starts from a table has a bottleneck or a body narrower "
             f"than the teacher, not both. Received: bottleneck_dim={width}, "
             f"hidden_dim={hidden}, teacher {dim}. Leave the first out."
         )
-    word, projection = svd.bottleneck(table, hidden, run.frequencies)
+    word, projection = linear.bottleneck(table, hidden, run.frequencies)
     fields["projection_bias"] = False
-    encoder = regression.closed_form_encoder(run.tokenizer, word, **fields)
+    encoder = linear.closed_form_encoder(run.tokenizer, word, **fields)
     values = encoder.weights() | {"projection/kernel": projection}
     encoder.set_weights(values, origin="the start")
     return encoder

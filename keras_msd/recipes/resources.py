@@ -27,7 +27,7 @@ from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, Recipe
 from keras_msd.stages.settings import PairStageSettings
 from keras_msd.teachers.teacher import JointTeacher
 from keras_msd.tokenizers.loading import load_tokenizer
-from keras_msd.training.precision import faster_precision
+from keras_msd.training.profile import faster_precision
 
 TRIMMED = "assistant_trimmed"  # the step of `[assistant.trim]`
 # Keys of what the first of several processes tells the others: a stage that it begins,

@@ -41,7 +41,7 @@ from keras_msd.stages.settings import (
 )
 
 if TYPE_CHECKING:
-    from keras_msd.stages.record import StageRecord
+    from keras_msd.stages.stage import StageRecord
 
 AssistantState = Literal["trained", "untrained"]  # after stage 1, before it
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]

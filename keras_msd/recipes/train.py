@@ -31,14 +31,22 @@ from keras_msd.io.files import write_json
 from keras_msd.models.encoder import Encoder
 from keras_msd.recipes.cache import BEFORE, UNFINISHED
 from keras_msd.recipes.resources import STEP, Run, check_corpora, corpus_of
-from keras_msd.stages.record import TEACHER, Guide
 from keras_msd.stages.settings import LAST_TENTH
-from keras_msd.stages.stage import Stage
+from keras_msd.stages.stage import TEACHER, Guide, Stage
 from keras_msd.stages.table import STAGES
 from keras_msd.training import resume
-from keras_msd.training.callbacks import CollapseMonitor, EventFile, History
-from keras_msd.training.precision import NotFiniteError, computing_in
-from keras_msd.training.profile import UPDATES, profile_text, profile_updates
+from keras_msd.training.callbacks import (
+    CollapseMonitor,
+    EventFile,
+    History,
+    NotFiniteError,
+)
+from keras_msd.training.profile import (
+    UPDATES,
+    computing_in,
+    profile_text,
+    profile_updates,
+)
 
 EVENTS = "tensorboard"  # folder of what `--tensorboard` asks for
 TRAIN, DEV = "train", "dev"  # splits of labelled pairs

@@ -6,12 +6,11 @@ import keras
 from keras import ops
 
 from keras_msd.checks import InputError
-from keras_msd.layers.pooling import masked_mean
-from keras_msd.losses.distances import EmbeddingMSE
+from keras_msd.layers import masked_mean
+from keras_msd.losses import EmbeddingMSE
 from keras_msd.models.encoder import Encoder
-from keras_msd.stages.record import StageRecord, both_sides
 from keras_msd.stages.settings import PairStageSettings
-from keras_msd.stages.stage import Stage
+from keras_msd.stages.stage import Stage, StageRecord, both_sides
 from keras_msd.training.chunks import Tensor, Tensors
 
 

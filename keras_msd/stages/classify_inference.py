@@ -5,11 +5,10 @@ from typing import Any
 import keras
 
 from keras_msd.checks import at_least
-from keras_msd.losses.distances import SoftmaxClassification
+from keras_msd.losses import SoftmaxClassification
 from keras_msd.models.encoder import Encoder
-from keras_msd.stages.record import StageRecord
 from keras_msd.stages.settings import RowSettings, Words
-from keras_msd.stages.stage import Stage
+from keras_msd.stages.stage import Stage, StageRecord
 from keras_msd.training.chunks import Tensor, Tensors
 
 

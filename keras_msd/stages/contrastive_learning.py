@@ -7,12 +7,10 @@ import keras
 
 from keras_msd import checks
 from keras_msd.choices import Target
-from keras_msd.losses.similarities import MultilingualContrastive
-from keras_msd.losses.table import Matryoshka
+from keras_msd.losses import Matryoshka, MultilingualContrastive
 from keras_msd.models.encoder import Encoder
-from keras_msd.stages.record import OF_SOURCE, StageRecord
 from keras_msd.stages.settings import Counts, NotNegative, PairStageSettings, Positive
-from keras_msd.stages.stage import LossTerm, Stage, complete
+from keras_msd.stages.stage import OF_SOURCE, LossTerm, Stage, StageRecord, complete
 
 CE_HARD_WEIGHT = 0.01  # the factor in the authors' code
 
@@ -127,3 +125,11 @@ def _with_prefixes(term: LossTerm, dims: Sequence[int]) -> LossTerm:
 
 
 RECORD = StageRecord(ContrastiveLearning, ContrastiveSettings, guides=OF_SOURCE)
+# Before stage 1, for the assistant.
+PRETRAINING = StageRecord(
+    ContrastiveLearning,
+    ContrastiveSettings,
+    guides=OF_SOURCE,
+    trains="assistant",
+    label="pre-training",
+)

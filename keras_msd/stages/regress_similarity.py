@@ -7,11 +7,10 @@ import keras
 from pydantic import Field
 
 from keras_msd.choices import GoldScale
-from keras_msd.losses.distances import CosineSimilarityMSE
+from keras_msd.losses import CosineSimilarityMSE
 from keras_msd.models.encoder import Encoder
-from keras_msd.stages.record import StageRecord
 from keras_msd.stages.settings import Count, RowSettings, Words
-from keras_msd.stages.stage import LossTerm, Stage
+from keras_msd.stages.stage import LossTerm, Stage, StageRecord
 from keras_msd.training.chunks import Tensor
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import keras
     import numpy as np
 
-    from keras_msd.stages.stage import LossTerm
-
 Count = Annotated[int, Field(ge=1)]
 Size = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -66,18 +64,10 @@ class LossSettings(Settings):
         """The names in `goals`."""
         return (self.goals,) if isinstance(self.goals, str) else self.goals
 
-    def term(self, name: str) -> "LossTerm":
-        """Return the term that these settings describe."""
-        from keras_msd.losses.table import loss_class
-        from keras_msd.stages.stage import LossTerm
-
-        loss = loss_class(self.loss)(**self.arguments)
-        return LossTerm(name, loss, self.goals, self.grouped, self.weight)
-
     @field_validator("loss")
     @classmethod
     def _is_known(cls, loss: str) -> str:
-        from keras_msd.losses.table import LOSSES
+        from keras_msd.losses import LOSSES
 
         one_of(LOSSES, loss=loss)
         return loss

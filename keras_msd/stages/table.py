@@ -4,17 +4,16 @@ from keras_msd.stages import (
     align_embedding,
     classify_inference,
     contrastive_learning,
-    pretrain_assistant,
     regress_similarity,
     teach_assistant,
     teach_student,
     teach_thin_deep,
 )
-from keras_msd.stages.record import StageRecord
+from keras_msd.stages.stage import StageRecord
 
 # Add your own under its name.
 STAGES: dict[str, StageRecord] = {
-    "pretrain_assistant": pretrain_assistant.RECORD,
+    "pretrain_assistant": contrastive_learning.PRETRAINING,
     "teach_assistant": teach_assistant.RECORD,
     "align_embedding": align_embedding.RECORD,
     "teach_student": teach_student.RECORD,

@@ -1,7 +1,6 @@
 """Stage 1: both sides of a pair imitate the teacher's vector of the source side."""
 
-from keras_msd.stages.record import OF_SOURCE, StageRecord
-from keras_msd.stages.stage import Stage
+from keras_msd.stages.stage import OF_SOURCE, Stage, StageRecord
 
 
 class TeachAssistant(Stage):

@@ -1,7 +1,6 @@
 """Stage 3: the student imitates the assistant's vector of each side."""
 
-from keras_msd.stages.record import StageRecord, both_sides, the_assistant
-from keras_msd.stages.stage import Stage
+from keras_msd.stages.stage import Stage, StageRecord, both_sides, the_assistant
 
 
 class TeachStudent(Stage):

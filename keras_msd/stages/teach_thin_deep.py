@@ -8,17 +8,14 @@ from keras import ops
 
 from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.choices import Feature
-from keras_msd.layers.pooling import l2_normalize
-from keras_msd.losses.distances import FeatureDistillation
-from keras_msd.losses.similarities import AdditiveMarginSoftmax, LogitDistillation
+from keras_msd.layers import l2_normalize
+from keras_msd.losses import (
+    AdditiveMarginSoftmax,
+    FeatureDistillation,
+    LogitDistillation,
+)
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.student import check_mergeable, merge_projection
-from keras_msd.stages.record import (
-    TEACHER,
-    ExtraStep,
-    StageRecord,
-    both_sides,
-)
 from keras_msd.stages.settings import (
     Count,
     NotNegative,
@@ -26,7 +23,14 @@ from keras_msd.stages.settings import (
     Positive,
     ReductionSettings,
 )
-from keras_msd.stages.stage import Stage, input_of
+from keras_msd.stages.stage import (
+    TEACHER,
+    ExtraStep,
+    Stage,
+    StageRecord,
+    both_sides,
+    input_of,
+)
 from keras_msd.training.chunks import Tensor, Tensors
 
 

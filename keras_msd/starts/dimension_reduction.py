@@ -10,12 +10,12 @@ from keras import ops
 from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, at_least
 from keras_msd.data.order import permutation
-from keras_msd.losses.similarities import (
+from keras_msd.losses import (
     AdditiveMarginSoftmax,
+    Matryoshka,
     MultilingualContrastive,
     SimilarityDistribution,
 )
-from keras_msd.losses.table import Matryoshka
 from keras_msd.training.optimizer import make_optimizer
 
 SIDES = ("source", "target")

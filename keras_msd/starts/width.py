@@ -2,14 +2,15 @@
 
 import abc
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, above, at_least, sentences
-from keras_msd.choices import Activation
+from keras_msd.layers import ACTIVATIONS
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import WORD, EncoderConfig
 from keras_msd.progress import track
@@ -157,23 +158,6 @@ def _dense(weights: Weights, name: str, hidden: np.ndarray) -> np.ndarray:
     return rows.reshape(-1, *bias.shape) + bias
 
 
-def _gelu_erf(x: np.ndarray) -> np.ndarray:
-    from scipy.special import erf
-
-    return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
-
-
-def _gelu_tanh(x: np.ndarray) -> np.ndarray:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-ACTIVATIONS: dict[Activation, Callable[[np.ndarray], np.ndarray]] = {
-    "gelu_erf": _gelu_erf,
-    "gelu_tanh": _gelu_tanh,
-    "relu": lambda x: np.maximum(x, 0),
-}
-
-
 class _Sublayer(abc.ABC):
     """A half of a layer: units, which are heads or neurons, and their output matrix.
 
@@ -251,7 +235,8 @@ class _FeedForward(_Sublayer):
 
     def units(self, weights: Weights, hidden: np.ndarray) -> np.ndarray:
         neurons = _dense(weights, *self.inputs, hidden)
-        return ACTIVATIONS[self.config.activation](neurons)[:, :, np.newaxis]
+        activate = keras.activations.get(ACTIVATIONS[self.config.activation])
+        return keras.ops.convert_to_numpy(activate(neurons))[:, :, np.newaxis]
 
 
 def _prune(
@@ -275,13 +260,15 @@ def _prune(
     Returns:
         Weights of the pruned sublayer, and both residual streams behind it.
     """
-    covariance, sums = _Covariance(), []
+    moments, sums = [], []
     for hidden in full:
         units = sublayer.units(weights, sublayer.before(weights, hidden))
-        covariance.add(units)
+        rows = np.ascontiguousarray(units.transpose(1, 2, 0))
+        products = (rows @ rows.swapaxes(1, 2)).astype(np.float64)
+        moments.append((len(units), units.sum(axis=0, dtype=np.float64), products))
         sums.append(sublayer.summed(weights, hidden, units))
     kernel, bias = f"{sublayer.output}/kernel", f"{sublayer.output}/bias"
-    variances = covariance.variances(weights[kernel])
+    variances = _variances(moments, weights[kernel])
     kept = np.sort(np.argsort(-variances, kind="stable")[:count])
     pruned = sublayer.of_units(weights, kept)
     outputs, missing = [], []
@@ -300,29 +287,25 @@ def _prune(
     return pruned, [sublayer.after(weights, goal) for goal in sums], own
 
 
-class _Covariance:
-    """Covariance of the outputs of each unit over tokens."""
+def _variances(
+    moments: list[tuple[int, np.ndarray, np.ndarray]], kernel: np.ndarray
+) -> np.ndarray:
+    """Return the variance of what each unit adds to the residual stream.
 
-    def __init__(self) -> None:
-        self.count, self.total, self.products = 0, np.zeros(()), np.zeros(())
+    With a unit's covariance C and its rows W of the output `kernel` it is the trace of
+    `W' C W`: the sum over the stream's dimensions.
 
-    def add(self, units: np.ndarray) -> None:
-        """Count the outputs of a batch, `(tokens, units, width)`."""
-        self.count += len(units)
-        self.total = self.total + units.sum(axis=0, dtype=np.float64)
-        rows = np.ascontiguousarray(units.transpose(1, 2, 0))
-        self.products = self.products + rows @ rows.swapaxes(1, 2)
-
-    def variances(self, kernel: np.ndarray) -> np.ndarray:
-        """Return the variance of what each unit adds to the residual stream.
-
-        With a unit's covariance C and its rows W of the output `kernel` it is the
-        trace of `W' C W`: the sum over the stream's dimensions.
-        """
-        mean = self.total / self.count
-        covariance = self.products / self.count - mean[:, :, None] * mean[:, None, :]
-        rows = kernel.reshape(*mean.shape, -1).astype(np.float64)
-        return np.asarray(((covariance @ rows) * rows).sum(axis=(1, 2)))
+    Args:
+        moments: Of each batch: number of tokens, sum and products of the outputs.
+        kernel: The output matrix.
+    """
+    count, total, products = (
+        np.sum(parts, axis=0) for parts in zip(*moments, strict=True)
+    )
+    mean = total / count
+    covariance = products / count - mean[:, :, None] * mean[:, None, :]
+    rows = kernel.reshape(*mean.shape, -1).astype(np.float64)
+    return np.asarray(((covariance @ rows) * rows).sum(axis=(1, 2)))
 
 
 def _least_squares(

@@ -14,13 +14,16 @@ from keras_msd.arrays import unit_rows
 from keras_msd.distribute import device_settings
 from keras_msd.io.files import atomic_path
 from keras_msd.progress import Progress
-from keras_msd.training.precision import NotFiniteError
 
 Logs = dict[str, Any] | None
 
 logger = logging.getLogger(__name__)
 POINTS = 100  # maximum number of values of each term
 KEPT = "steps", "terms"
+
+
+class NotFiniteError(checks.InputError):
+    """A loss, a weight or a vector is NaN or infinite."""
 
 
 class FiniteLoss(keras.callbacks.Callback):

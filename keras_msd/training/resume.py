@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from keras_msd.checks import InputError, at_least
 from keras_msd.data.batches import Batches
 from keras_msd.io.files import atomic_path, dotted, file_digest, remove
-from keras_msd.training.precision import NotFiniteError
+from keras_msd.training.callbacks import NotFiniteError
 
 NAME, STATE, CHECKSUM = "update_", "state.safetensors", "checksum.txt"
 STATES = "callback/"  # prefix of the names of arrays in the states of callbacks

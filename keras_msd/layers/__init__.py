@@ -1,5 +1,0 @@
-"""Keras layers of an encoder; they run on any Keras backend."""
-
-from keras_msd.lazy import lazy_names
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -285,9 +285,8 @@ def test_equal_students_share_what_comes_before_stage_4(place):
 
 HOLD = """
 import sys, time
-from pathlib import Path
-from keras_msd.recipes.cache import locked
-with locked(Path(sys.argv[1])):
+from filelock import FileLock
+with FileLock(sys.argv[1]):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -295,9 +294,10 @@ with locked(Path(sys.argv[1])):
 
 def test_a_lock_is_held_until_its_process_is_killed(tmp_path):
     folder = tmp_path / "new" / "run"
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE
-    ) as other:
+    with locked(folder):
+        pass  # makes the folder
+    command = [sys.executable, "-c", HOLD, str(folder / cache.LOCK)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         try:
             assert other.stdout.readline().strip() == b"held"
             with pytest.raises(InputError, match="another process works on"):

@@ -11,12 +11,14 @@ from keras_msd.data.corpora import LICENCES
 from keras_msd.data.pair import Pairs
 from keras_msd.recipes import run, train
 from keras_msd.recipes.load import describe, load_recipe, recipe_names
+from keras_msd.recipes.prepare import take_pairs, take_vectors
 from keras_msd.recipes.resources import (
     Run,
     corpus_of,
     development_pairs,
     training_pairs,
 )
+from keras_msd.recipes.train import check_stages
 
 # What these recipes read is chosen by licence, not by a paper.
 BY_LICENCE = (
@@ -69,6 +71,12 @@ def place(tmp_path_factory):
 
 def small(place, **overrides):
     return load_recipe(place / "small.toml", "smoke", overrides)
+
+
+def work(recipe, *data, steps):
+    """Return a run whose steps have their folders in another."""
+    folder = SimpleNamespace(step=lambda name: steps / name)
+    return Run(recipe, folder, data, steps)
 
 
 TMX = """<tmx><body><tu><tuv xml:lang="en"><seg>{}</seg></tuv>
@@ -179,13 +187,8 @@ def test_files_that_are_absent_are_known_before_work(place, tmp_path, overrides,
     ],
 )
 def test_stages_are_checked_right_after_the_pairs(place, overrides, message):
-    from keras_msd.recipes.prepare import take_pairs
-    from keras_msd.recipes.train import check_stages
-
-    recipe = small(place, **overrides)
-    folder = SimpleNamespace(step=lambda name: place / "steps" / name)
-    ours = Run(recipe, folder, [place / "data"], place / "store")
-    take_pairs(ours, folder.step("pairs"))
+    ours = work(small(place, **overrides), place / "data", steps=place / "steps")
+    take_pairs(ours, place / "steps/pairs")
     if message is None:
         check_stages(ours)
         return
@@ -211,12 +214,9 @@ def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
     )
     big = [(text, german(text)) for text in sentences(400, 2)]
     write_rows(tmp_path / "parallel/train/big.en-de.tsv.gz", big)
-    from keras_msd.recipes.prepare import take_pairs
-
     recipe = small(place, **changes)
-    folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
-    ours = Run(recipe, folder, [tmp_path], tmp_path)
-    take_pairs(ours, folder.step("pairs"))
+    ours = work(recipe, tmp_path, steps=tmp_path)
+    take_pairs(ours, tmp_path / "pairs")
     table = ours.texts_of(recipe.stages["teach_assistant"])
     sizes = {corpus_of(file.name): file.stop - file.start for file in table.files}
     assert sum(sizes.values()) == 20 and sizes["big"] > 3 * sizes["small"]
@@ -226,8 +226,6 @@ def test_a_teacher_embeds_only_pairs_that_stages_learn_from_it(
     place, tmp_path, monkeypatch
 ):
     """The targets of stages 2 and 3 are the assistant's."""
-    from keras_msd.recipes.prepare import take_pairs, take_vectors
-
     rows = [(text, german(text)) for text in sentences(40, 1)]
     write_rows(tmp_path / "parallel/train/some.en-de.tsv.gz", rows)
     embedded = []
@@ -241,9 +239,8 @@ def test_a_teacher_embeds_only_pairs_that_stages_learn_from_it(
         for name in ("teach_assistant", "contrastive_learning")
     }
     recipe = small(place, **{"starts.closed_form": False, **changes})
-    folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
-    ours = Run(recipe, folder, [tmp_path], tmp_path)
-    take_pairs(ours, folder.step("pairs"))
+    ours = work(recipe, tmp_path, steps=tmp_path)
+    take_pairs(ours, tmp_path / "pairs")
     take_vectors(ours, tmp_path, None)
     assert embedded == [(20, 20)]
 
@@ -253,15 +250,12 @@ def test_a_stage_may_name_more_corpora_than_fit_a_file_name(place, tmp_path):
     for name in names:
         rows = [(text, german(text)) for text in sentences(40, ord(name[0]))]
         write_rows(tmp_path / f"parallel/train/{name}.en-de.tsv.gz", rows)
-    from keras_msd.recipes.prepare import take_pairs
-
-    folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
     folders = set()
     for chosen in (names[:3], names[1:], names[1:]):
         recipe = small(place, **{"stages.teach_assistant.corpora": chosen})
-        ours = Run(recipe, folder, [tmp_path], tmp_path)
+        ours = work(recipe, tmp_path, steps=tmp_path)
         if not folders:
-            take_pairs(ours, folder.step("pairs"))
+            take_pairs(ours, tmp_path / "pairs")
         table = ours.texts_of(recipe.stages["teach_assistant"])
         assert [corpus_of(file.name) for file in table.files] == chosen
         folders.add(table.folder)
@@ -273,12 +267,10 @@ def test_rows_that_cannot_be_read_are_skipped_where_the_recipe_says_so(place, tm
     write_rows(
         tmp_path / "parallel/train/some.en-de.tsv.gz", [*rows[:9], ("no",), *rows[9:]]
     )
-    from keras_msd.recipes.prepare import take_pairs
 
     def taken(**changes):
-        folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
-        ours = Run(small(place, **changes), folder, [tmp_path], tmp_path)
-        return take_pairs(ours, folder.step("pairs"))["counts"]
+        ours = work(small(place, **changes), tmp_path, steps=tmp_path)
+        return take_pairs(ours, tmp_path / "pairs")["counts"]
 
     with pytest.raises(InputError, match="some.en-de.tsv.gz`, line 10: "):
         taken()

@@ -9,7 +9,6 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.load import load_encoder
-from keras_msd.models.student import ROWS
 from keras_msd.recipes import run
 from keras_msd.recipes.load import load_recipe, recipe_names
 from keras_msd.recipes.prepare import thin_deep_shape
@@ -56,91 +55,6 @@ def test_paper_scale_has_the_papers_values(name):
     kinds = {"df": "distillation_first", "syn": "synchronized"}
     assert stage.feature == kinds.get(losses[-1], "fd")
     assert ours.teacher.multilingual and ours.tokenizer_source == "teacher"
-
-
-def test_rows_by_name_and_by_number_agree():
-    for size, row in (("small", 8), ("base", 7), ("large", 6)):
-        assert ROWS[load_recipe(f"lealla_{size}", "paper").student.row] == ROWS[row]
-        assert load_recipe(f"lealla_row{row}", "paper").student.row == row
-
-
-@pytest.mark.parametrize(
-    ("name", "arms"),
-    [
-        (
-            "lealla_lab",
-            {
-                "student": (1.0, 1e3, 1e-2, "fd"),
-                "student_ams": (1.0, 0.0, 0.0, "fd"),
-                "student_amsfd": (1.0, 1e3, 0.0, "fd"),
-                "student_amsld": (1.0, 0.0, 1e-2, "fd"),
-                "student_fd": (0.0, 1e3, 0.0, "fd"),
-                "student_ld": (0.0, 0.0, 1e-2, "fd"),
-                "student_amsldx": (1.0, 0.0, 10.0, "fd"),
-            },
-        ),
-        (
-            "lealla_features",
-            {
-                "student": (1.0, 1e3, 0.0, "fd"),
-                "student_df": (1.0, 1e3, 0.0, "distillation_first"),
-                "student_syn": (1.0, 1e3, 0.0, "synchronized"),
-                "student_ams": (1.0, 0.0, 0.0, "fd"),
-            },
-        ),
-    ],
-)
-def test_arms_of_lab_recipes_differ_in_weights_and_feature_distillation_alone(
-    name, arms
-):
-    recipe = load_recipe(name, "lab")
-    shared = recipe.stages["teach_thin_deep"]
-    students = recipe.student.each()
-    shapes = {name: thin_deep_shape(own) for name, own in students.items()}
-    assert all(shape == shapes["student"] for shape in shapes.values())
-    assert shapes["student"]["num_layers"] == 12
-    assert shapes["student"]["hidden_dim"] == 128
-    keys = ("ams_weight", "feature_weight", "logit_weight", "feature")
-    found = {}
-    for student, own in students.items():
-        stage = own.stage("teach_thin_deep", shared)
-        own_values = {key: getattr(stage, key) for key in keys}
-        assert stage == shared.model_copy(update=own_values)
-        found[student] = tuple(own_values.values())
-    assert found == arms
-    assert recipe.teacher.multilingual == (name == "lealla_features")
-
-
-def shared_settings(recipe):
-    """Return all that is set but the title and the students' own stages."""
-    settings = recipe.settings()
-    del settings["recipe"], settings["student"]["variants"]
-    settings["student"]["stages"] = None
-    return settings
-
-
-def lab_arms(name):
-    """Return (alpha, beta, gamma) of each student, and all else that is set."""
-    recipe = load_recipe(name, "lab")
-    stage, arms = recipe.stages["teach_thin_deep"], {}
-    for student, own in recipe.student.each().items():
-        changed = own.stage("teach_thin_deep", stage)
-        weights = {f"{term}_weight": 0.0 for term in ("ams", "feature", "logit")}
-        arms[student] = tuple(getattr(changed, weight) for weight in weights)
-        assert changed.model_copy(update=weights) == stage.model_copy(update=weights)
-    return arms, shared_settings(recipe)
-
-
-def test_weights_of_table_5_are_trained_like_the_arms_of_table_8():
-    settings = shared_settings(load_recipe("lealla_lab", "lab"))
-    searched, same = lab_arms("lealla_search")
-    assert same == settings
-    for name, row in load_recipe("lealla_search", "lab").recipe.rows.items():
-        beta, gamma = (float(part.split()[1]) for part in row.row.split(", "))
-        assert searched[name] == (1.0, beta, gamma)
-    betas, gammas = (1e2, 1e3, 1e4, 1e5), (1e-1, 1e-2, 1e-3)  # table 5
-    wanted = [(1.0, beta, gamma) for beta in betas for gamma in gammas]
-    assert sorted(searched.values()) == sorted(wanted)
 
 
 @pytest.mark.parametrize("size", ["base", "large"])
@@ -201,28 +115,6 @@ def test_regression_comes_last_and_a_killed_run_gives_the_same_bytes(place):
     weights.write_bytes(b"half")
     smoke("xkd_lab", place, REGRESS)
     assert (weights.read_bytes(), (folder / "scores.json").read_bytes()) == before
-
-
-@pytest.mark.slow
-def test_regression_of_a_student(place):
-    changes = REGRESS | {
-        "data.sts_train_rows": 40,
-        "stages.align_embedding.steps": 1,
-        "stages.teach_student.steps": 1,
-        "stages.contrastive_learning.steps": 1,
-        "stages.regress_similarity": {
-            "steps": 2,
-            "sets": {"examples": "over_5"},
-            "dev_set": "examples",
-            "languages": ["de"],
-        },
-    }
-    changes["student.unit_layers"] = 1
-    done = smoke("msd_minilm_b128_ru3", place, changes)
-    names = [row["name"] for row in done["rows"]]
-    stages = ("contrastive_learning", "regress_similarity")
-    assert names[-2:] == [f"student, {stage}" for stage in stages]
-    assert "monolingual" in done["rows"][-2]  # scored in full before and after
 
 
 @pytest.fixture

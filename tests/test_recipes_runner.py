@@ -1,6 +1,7 @@
 import csv
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from tensorflow.core.util import event_pb2
 
 from keras_msd.checks import InputError
 from keras_msd.data import read_pairs
+from keras_msd.data.batches import PairBatches
 from keras_msd.data.tables import TextTable
 from keras_msd.evaluate import calibrate_threshold
 from keras_msd.io.files import read_json
@@ -21,7 +23,7 @@ from keras_msd.recipes.cache import locked
 from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.resources import Run, corpus_of
 from keras_msd.testing import tiny_encoder
-from keras_msd.training import resume
+from keras_msd.training import CollapseMonitor, resume
 
 pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 
@@ -281,3 +283,70 @@ def test_ridge_start_is_the_closed_form(place, finished):
     ours = other_run(place, begin | {"assistant.bottleneck_dim": 4})
     wide = prepare.make_assistant(ours)
     np.testing.assert_allclose(wide.encode(texts), closed.encode(texts), atol=1e-5)
+
+
+QUICK = {
+    "evaluate.artefacts": False,
+    "evaluate.intermediate": "none",
+    "evaluate.sets": ["examples"],
+    "starts.closed_form": False,
+    "student.kind": "none",
+}
+
+
+@pytest.fixture
+def poison(monkeypatch):
+    """Return a context in which some batches of the first stage hold NaN."""
+
+    def poisoned(*places):
+        def batch(self, position, original=PairBatches.batch):
+            x, y = original(self, position)
+            if position in places and "teacher" in y:
+                y = y | {"teacher": np.full_like(y["teacher"], np.nan)}
+            return x, y
+
+        context = monkeypatch.context()
+        context.__enter__().setattr(PairBatches, "batch", batch)
+        return context
+
+    return poisoned
+
+
+@pytest.mark.slow
+def test_training_on_nan_stops_there_and_the_same_command_goes_on(place, poison):
+    context = poison(1)
+    said = r"Step `teach_assistant`: .*source_mse=nan.*at update 2 of .*batch 1 of its"
+    with pytest.raises(InputError, match=rf"(?s){said}.*`teacher` is not finite"):
+        start(place, "mended", overrides=QUICK, checkpoint_minutes=0)
+    context.__exit__(None, None, None)
+    step = place / "mended/stages/teach_assistant"
+    assert not (step / "done.json").exists() and not (step / "history.json").exists()
+    assert [it.name for it in (step / "unfinished").iterdir()] == ["update_0000000001"]
+    for name in ("mended", "whole"):
+        start(place, name, overrides=QUICK)
+    assert content(place / "mended") == content(place / "whole")
+
+
+def test_a_rate_that_is_far_too_high(place):
+    changes = QUICK | {"stages.teach_assistant.learning_rate": 1e38}
+    with pytest.raises(InputError) as error:
+        start(place, "diverged", overrides=changes)
+    parts = "`teach_assistant`", "1e+38", "is not done", "begins this stage again"
+    for part in parts:
+        assert part in str(error.value)
+    left = [*(place / "diverged").rglob("*")]
+    weights = [it for it in left if it.name == "weights.safetensors"]
+    assert not [it for it in weights if "stages/teach_assistant" in str(it)]
+    for path in left:
+        if path.suffix == ".json":
+            json.loads(path.read_text(), parse_constant=pytest.fail)
+
+
+def test_collapse_is_said_in_a_run(place, monkeypatch):
+    always = partial(CollapseMonitor, threshold=-2.0, every=1)
+    monkeypatch.setattr("keras_msd.recipes.train.CollapseMonitor", always)
+    start(place, "collapsed", overrides=QUICK)
+    history = read_json(place / "collapsed/stages/teach_assistant/history.json")
+    assert history["collapsed"]["updates"] == 1
+    page = (place / "collapsed" / "report.html").read_text(encoding="utf-8")
+    assert "collapsed" in page

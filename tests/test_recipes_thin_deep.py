@@ -1,6 +1,6 @@
 """Runs of LEALLA's recipes: students of every kind and start, the reduced teacher."""
 
-import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ from test_recipes_papers import QUICK, smoke
 from keras_msd.checks import InputError
 from keras_msd.io.files import read_json
 from keras_msd.load import load_encoder
-from keras_msd.recipes import run
+from keras_msd.recipes import load_recipe, prepare, run
+from keras_msd.recipes.resources import Run
 
 pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 
@@ -21,25 +22,26 @@ def place(tmp_path_factory):
     return tmp_path_factory.mktemp("thin_deep")
 
 
-@pytest.mark.parametrize("loss", ["ams_df", "ams_syn"])
-def test_thin_deep_students(place, loss):
-    name = f"lealla_small_{loss}"
-    done = smoke(name, place, QUICK, share_steps=True)
+def check_student(folder, done, loss):
     assert [row["name"] for row in done["rows"]] == [
         "teacher", "student, teach_thin_deep",
     ]  # fmt: skip
-    student = load_encoder(place / name / "student")
+    student = load_encoder(folder / "student")
     assert student.dim == 16 and student.config.num_layers == 2
     assert student.config.pooling == "cls" and student.config.num_types == 2
     assert student.config.max_positions == 512
-    history = json.loads(
-        (place / name / "stages/teach_thin_deep/history.json").read_text()
-    )
+    history = read_json(folder / "stages/teach_thin_deep/history.json")
     assert history["terms"].keys() == {"loss", "ams", "feature"}
-    start = load_encoder(place / name / "stages/untrained/encoder")
+    start = load_encoder(folder / "stages/untrained/encoder")
     assert (start.dim == 32) == (loss == "ams_df")  # the teacher's width while training
-    matrix = place / name / "stages/reduction/reduction.npy"
+    matrix = folder / "stages/reduction/reduction.npy"
     assert matrix.exists() == (loss == "ams_syn")
+
+
+def test_a_student_of_the_reduced_teacher(place):
+    name = "lealla_small_ams_syn"
+    done = smoke(name, place, QUICK, share_steps=True)
+    check_student(place / name, done, "ams_syn")
 
 
 def test_stages_in_bfloat16_learn_nearly_the_same(place):
@@ -47,7 +49,9 @@ def test_stages_in_bfloat16_learn_nearly_the_same(place):
     losses = {}
     for precision in ("float32", "bfloat16"):
         folder, changes = place / precision, QUICK | {"precision": precision}
-        run(name, folder, "smoke", None, place / "store", changes, share_steps=True)
+        given = "smoke", None, place / "store", changes
+        done = run(name, folder, *given, share_steps=True)
+        check_student(folder, done, "ams_df")
         losses[precision] = read_json(folder / step / "history.json")["terms"]["loss"]
         weights = load_file(folder / step / "encoder/weights.safetensors")
         assert {array.dtype.name for array in weights.values()} == {"float32"}
@@ -55,28 +59,34 @@ def test_stages_in_bfloat16_learn_nearly_the_same(place):
     np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=0.02)
 
 
-@pytest.mark.parametrize("feature", ["fd", "distillation_first"])
-def test_a_closed_form_start_has_the_cosines_of_the_closed_form(place, feature):
-    begin = {"student.start": "ridge", "stages.teach_thin_deep.feature": feature}
-    name = f"lealla_ridge_{feature}"
-    changes = QUICK | begin | {"starts.closed_form": True}
+def test_a_closed_form_start_has_the_cosines_of_the_closed_form(place, tmp_path):
+    changes = QUICK | {"student.start": "ridge", "starts.closed_form": True}
     options = {"overrides": changes, "share_steps": True}
-    run("lealla_small_ams_fd", place / name, "smoke", None, place / "store", **options)
-    stages = place / name / "stages"
-    student = load_encoder(stages / "untrained/encoder")
-    config = student.config
-    assert config.num_layers == 2 and student.dim == (16 if feature == "fd" else 32)
-    assert config.projection_dim == student.dim and config.pooling == "mean"
-    assert (config.max_positions, config.num_types) == (512, 2)
+    name, store = "lealla_small_ams_fd", place / "store"
+    run(name, place / "ridge", "smoke", None, store, **options)
+    stages, recipe = place / "ridge/stages", load_recipe(name, "smoke", changes)
     closed = load_encoder(stages / "closed_form_b16/encoder")
     texts = ["The dog sees the house.", "Der Hund sieht das Haus.", "Ein Haus"]
-    found, wanted = student.encode(texts), closed.encode(texts)
-    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-5)
+    wanted = closed.encode(texts)
     assert np.ptp(wanted @ wanted.T) > 0.1
-    trained = load_encoder(stages / "teach_thin_deep/encoder").weights()
-    for path, value in student.weights().items():
-        if feature == "fd" or not path.startswith("projection/"):
-            assert np.any(trained[path] != value), path
+    # Of distillation first, whose student has the teacher's width while training.
+    wide = Run(recipe, SimpleNamespace(step=stages.joinpath), (), store)
+    shape = prepare.thin_deep_shape(recipe.student)
+    prepare.thin_deep_student(wide, tmp_path, shape, output_dim=32, ridge=True)
+    for folder, dim in ((stages / "untrained", 16), (tmp_path, 32)):
+        student = load_encoder(folder / "encoder")
+        config = student.config
+        assert config.num_layers == 2 and student.dim == config.projection_dim == dim
+        assert config.pooling == "mean"
+        assert (config.max_positions, config.num_types) == (512, 2)
+        found = student.encode(texts)
+        np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-5)
+    before, trained = (
+        load_encoder(stages / step / "encoder").weights()
+        for step in ("untrained", "teach_thin_deep")
+    )
+    for path, value in before.items():
+        assert np.any(trained[path] != value), path
 
 
 def test_a_closed_form_is_no_wider_than_the_teacher(place):

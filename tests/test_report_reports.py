@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from html import unescape
 
 import pytest
@@ -12,9 +11,7 @@ from keras_msd.checks import InputError
 from keras_msd.recipes.load import (
     describe,
     load_recipe,
-    recipe_folder,
     recipe_names,
-    recipe_places,
 )
 from keras_msd.report import write_report, write_report_of_all
 from keras_msd.report.reports import differences
@@ -130,20 +127,6 @@ def test_what_is_not_as_published_is_listed(tmp_path):
     assert "The recipe has no paper scale" in page
 
 
-def test_every_value_that_a_file_calls_ours_is_listed():
-    listed = set()
-    for name, (path, row) in recipe_places().items():
-        if "paper" not in describe(name).scales:
-            continue
-        ours = set(describe(name).ours)
-        listed |= {(name.partition("_")[0], key) for key in ours}
-        for file in (path, *extended(path))[: 1 if name.startswith("xkd") else None]:
-            assert set(called_ours(file, row)) <= ours, (file, row)
-    assert {name for name, _ in listed} == {"lealla", "msd", "xkd"}
-    found = set(called_ours(recipe_folder() / "_shared_lealla.toml"))
-    assert "stages.teach_thin_deep.clip_norm" in found and len(found) >= 6
-
-
 def test_every_reason_is_of_a_setting():
     for authors in ("Ding et al.", "Mao and Nakagawa"):
         abouts = [describe(name) for name in recipe_names()]
@@ -155,33 +138,6 @@ def test_every_reason_is_of_a_setting():
         recipes = [load_recipe(name, "paper").settings() for name in names]
         said = {key for recipe in recipes for key, _, _ in differences(recipe).ours}
         assert {key for recipe in recipes for key in recipe["recipe"]["ours"]} == said
-
-
-def extended(path):
-    """Yield the files that a recipe's file extends."""
-    while base := tomllib.loads(path.read_text(encoding="utf-8")).get("extends"):
-        path = recipe_folder() / f"{base}.toml"
-        yield path
-
-
-def called_ours(path, row=""):
-    """Yield dotted keys that a comment calls ours or the authors' code's alone.
-
-    Args:
-        path: A file.
-        row: The one of its rows that counts.
-    """
-    section = ""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("["):
-            section = line[1 : line.index("]")]
-        value, _, comment = line.partition("#")
-        dotted = f"{section}.{value.partition('=')[0].strip()}"
-        dotted = dotted.removeprefix(f"rows.{row}.").removeprefix("paper.")
-        not_here = ("smoke", "lab", "backbone", "recipe", "rows")
-        counts = dotted.partition(".")[0] not in not_here
-        if "=" in value and re.search(r"\bours\b|^ authors' code", comment) and counts:
-            yield dotted
 
 
 SEVEN = ["ar", "de", "es", "fr", "it", "nl", "tr"]
@@ -337,56 +293,6 @@ def test_all_that_differs_is_said(name):
     assert wanted - {key for key, _, _ in found.ours} == set()
     for key, value, why in found.ours:
         assert value and why and value_of(settings, key) is not None, key
-
-
-SAID = {
-    ("msd_xlmr_b128_ru3", "stages.contrastive_learning.dims"): "weigh 1/D as much",
-    ("msd_stages", "stages.teach_assistant.dims"): "a sum over the D dimensions",
-    ("msd_minilm_b128_ru3", "stages.teach_assistant.skip"): "downloads it",
-    ("msd_minilm_ru3", "stages.align_embedding.skip"): "four stages",
-    ("msd_ablations", "data.pairs_per_file"): "prints no limit",
-    ("msd_sizes", "stages.contrastive_learning.batch_size"): "64 for stages 1 to 3",
-    ("msd_stages", "stages.contrastive_learning.weight_decay"): "authors' code",
-    ("msd_stages", "stages.contrastive_learning.clip_norm"): "authors' code",
-    ("lealla_base", "data.languages"): "12 of the paper's 109",
-    ("lealla_base", "stages.teach_thin_deep.batch_size"): "8,192 sentences",
-    ("lealla_base", "stages.teach_thin_deep.scale"): "cosines of logit distillation",
-    ("lealla_small_ams_df", "stages.teach_thin_deep.feature"): "tanh",
-    ("lealla_dimensions", "reduction.batch_size"): "8,192 sentences",
-    ("lealla_dimensions", "reduction.learning_rate"): "above width 384",
-}
-
-
-@pytest.mark.parametrize(("name", "key"), SAID)
-def test_what_differs_is_said_in_words(name, key):
-    ours = differences(load_recipe(name, "paper").settings()).ours
-    assert [SAID[name, key] in why for k, _, why in ours if k == key] == [True]
-
-
-@pytest.mark.parametrize("name", [it for it in PAPER_SCALE if it.startswith("lealla")])
-def test_a_reason_says_the_value_that_there_is(name):
-    """Of widths for which the paper prints a value, and of those for which not."""
-    recipe = load_recipe(name, "paper")
-    ours = {key: why for key, _, why in differences(recipe.settings()).ours}
-    trained = recipe.stages["teach_thin_deep"]
-    for key, value, form in (
-        ("stages.teach_thin_deep.steps", trained.steps, "{:,}"),
-        ("stages.teach_thin_deep.learning_rate", trained.learning_rate, "{}"),
-        ("reduction.learning_rate", recipe.reduction.learning_rate, "{}"),
-    ):
-        if why := ours.get(key):
-            assert f"; {form.format(value)} " in why and why.endswith("here"), why
-
-
-@pytest.mark.parametrize("name", [it for it in PAPER_SCALE if it.startswith("msd")])
-def test_a_new_block_begins_as_the_reason_says(name):
-    """The authors' code draws from N(0, 1); truncated normal 0.02 is our own."""
-    recipe = load_recipe(name, "paper")
-    for key, _, why in differences(recipe.settings()).ours:
-        if key == "student.start":
-            assert "N(0, 1)" in why
-            for student in recipe.student.each().values():
-                assert student.start == "standard_normal"
 
 
 def test_what_a_recipe_does_not_run_is_not_said():

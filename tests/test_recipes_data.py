@@ -41,13 +41,6 @@ def test_the_licence_of_each_corpus_of_a_paper_is_known():
     assert named <= LICENCES.keys()
 
 
-@pytest.mark.parametrize("name", ["msd_layers", "msd_xlmr_xkd"])
-def test_x_kd_reads_the_four_corpora_of_the_paper(name):
-    recipe = load_recipe(name, "paper")
-    assert len(recipe.data.corpora) == 4
-    assert all(not getattr(one, "corpora", ()) for _, one in recipe.stages.items())
-
-
 @pytest.mark.parametrize(
     ("name", "corpus"),
     [

@@ -53,19 +53,6 @@ def test_paper_scale_has_the_papers_values(name):
     assert ours.teacher.multilingual and ours.tokenizer_source == "teacher"
 
 
-@pytest.mark.parametrize("size", ["base", "large"])
-def test_legal_bertimbau_has_its_description_values(size):
-    ours = load_recipe(f"xkd_legal_bertimbau_{size}", "paper")
-    stage = ours.stages["teach_assistant"]
-    assert (stage.epochs, stage.learning_rate) == (5, 1e-5)
-    assert (stage.warmup_steps, stage.weight_decay) == (10_000, 0.0)
-    assert ours.data.languages == ("pt",) and ours.data.corpora == ("ted2020",)
-    regress = ours.stages["regress_similarity"]
-    assert regress.dev_set == "stsb"
-    assert regress.sets == {"stsb": "over_5", "assin": "from_1", "assin2": "from_1"}
-    assert ours.evaluate.splits["stsb"] == "test"  # the dev split chooses
-
-
 def smoke(name, folder, changes=None, **options):
     return run(name, folder / name, "smoke", None, folder / "store", changes, **options)
 

@@ -162,23 +162,6 @@ DING = {
     for stage, (epochs, batch) in LENGTHS.items()
     for key, value in (TUNED | {"epochs": epochs, "batch_size": batch}).items()
 }  # fmt: skip
-# Rows whose experiment is another one: by the row's own description.
-SINGLE = {"stages.contrastive_learning.target": "none",
-          "stages.align_embedding.skip": True}  # fmt: skip
-OF_ROWS = {
-    "msd_layers": SINGLE | {  # figure 1: X-KD, which is stage 1 of the student
-        "data.corpora": FOUR, "stages.contrastive_learning.corpora": [],
-        "stages.contrastive_learning.epochs": None,
-    },
-    "msd_ablations": {"student.variants.norec.repeats": None,  # tables 3 and 4
-                      "student.variants.nomclnorec.repeats": None,
-                      "student.variants.cehard.stages": "equation 9"},
-    "msd_stages": {"student.variants.single.layers": None,  # table 6
-                   "student.variants.prekd.layers": None,
-                   "student.variants.longer": None},
-    "msd_convergence": {"student.variants.ce.stages": "equation 9"},  # figure 3
-    "msd_sizes": {"student.stages.align_embedding.skip": False},
-}  # fmt: skip
 MAO = {
     "evaluate.sets": ["tatoeba", "un", "bucc2018"],  # table 2
     "evaluate.languages.tatoeba": ["all"],  # table 2: 112, as LASER's set has them
@@ -212,24 +195,17 @@ MAO = {
         "scale": None,
     }.items()
 }
-# A description of a model, which prints epochs, rate, warm-up and optimizer alone.
-LEGAL = {
-    f"stages.teach_assistant.{key}": value
-    for key, value in {"epochs": 5, "learning_rate": 1e-5, "warmup_steps": 10_000,
-                       "weight_decay": 0.0, "batch_size": None, "schedule": None,
-                       "clip_norm": None, "dims": "sum"}.items()
-} | {f"data.{key}": None for key in ("max_length", "max_characters")}  # fmt: skip
-# Rows that the paper takes over: how those encoders were trained it does not print.
-TAKEN_OVER = {key: DING[key] for key in ("evaluate.sets", "precision")} | {
-    f"stages.{stage}.{key}": None
-    for stage in ("classify_inference", "regress_similarity")
-    for key in ("sets", "epochs", "batch_size", "learning_rate", "warmup", "schedule",
-                "weight_decay", "clip_norm", "dev_set")
-}  # fmt: skip
-del TAKEN_OVER["stages.regress_similarity.sets"]  # STSb, by the name of the row
-OF_PAPER = {"msd": DING, "lealla": MAO, "xkd": LEGAL}
-PAPER_SCALE = [name for name in recipe_names()
-               if "paper" in describe(name).scales]  # fmt: skip
+OF_PAPER = {"msd": DING, "lealla": MAO}
+# Rows whose experiment is another one, by the row's own description, are left out.
+OTHERS = "msd_layers", "msd_ablations", "msd_stages", "msd_convergence", "msd_sizes"
+PAPER_SCALE = [
+    name
+    for name in recipe_names()
+    if "paper" in describe(name).scales
+    and name.startswith(("msd_", "lealla_"))
+    and not name.startswith(OTHERS)
+    and not name.endswith("_nli_stsb")
+]
 
 
 def value_of(settings, dotted):
@@ -240,9 +216,7 @@ def value_of(settings, dotted):
 
 def printed_for(name):
     """Return the settings that the paper's list has for a recipe."""
-    if name.endswith("_nli_stsb"):
-        return TAKEN_OVER
-    printed = OF_PAPER[name.partition("_")[0]] | OF_ROWS.get(name, {})
+    printed = OF_PAPER[name.partition("_")[0]]
     if name.endswith(("_df", "_syn")):  # table 4
         kind = "pooler with tanh" if name.endswith("_df") else "synchronized"
         printed = printed | {"stages.teach_thin_deep.feature": kind}

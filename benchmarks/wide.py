@@ -11,7 +11,6 @@ it is cut.
 import argparse
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from keras_msd.data.words import word_languages
 from keras_msd.distillation.start import BACKBONE_LANGUAGES
 from keras_msd.evaluate import retrieval
 from keras_msd.io.files import read_json, write_json
-from keras_msd.models import restore_vocabulary
+from keras_msd.models import Encoder, restore_vocabulary
 
 RESULT = Path(__file__).parent / "results" / "wide.json"
 
@@ -42,37 +41,49 @@ def scores(encoder: Any, folders: list[Path]) -> dict[str, float]:
     return found
 
 
-def main() -> None:
-    """Make the file and score it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", type=Path, nargs="+", required=True)
-    parser.add_argument("--max-mb", type=float, default=48)
-    given = parser.parse_args()
-    languages = sorted(set(word_languages()) & set(BACKBONE_LANGUAGES))
+def made(languages: list[str], max_mb: float, work: Path) -> dict[str, Any]:
+    """Run the command once; return what it made."""
     command = ["distil", "--languages", ",".join(languages), "--out", "wide"]
-    command += ["--max-mb", f"{given.max_mb:g}"]
-    with tempfile.TemporaryDirectory() as folder:
-        began = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "keras_msd", *command], cwd=folder, check=True
-        )
-        minutes = (time.perf_counter() - began) / 60
-        report = read_json(Path(folder, "wide", "report.json"))
-        found = {"file": scores(load_encoder(Path(folder, "wide/litert")), given.sets)}
-    backbone = load_encoder("e5-small")
-    found["e5-small"] = scores(backbone, given.sets)
-    whole = restore_vocabulary(load_encoder("small12"), backbone)
-    found["small12 with the tokens of e5-small"] = scores(whole, given.sets)
-    result = {
+    command += ["--max-mb", f"{max_mb:g}"]
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "keras_msd", *command], cwd=work, check=True)
+    report = read_json(work / "wide" / "report.json")
+    return {
         "command": f"keras-msd {' '.join(command)}",
         "bytes": report["bytes"],
         "plan": report["plan"],
-        "minutes": round(minutes, 1),
+        "minutes": round((time.perf_counter() - began) / 60, 1),
         "trained_on_pairs": known_languages("small12"),
-        "scores": found,
     }
-    write_json(RESULT, result)
-    for name, of in found.items():
+
+
+def main() -> None:
+    """Make the file, and score what is not in the result yet."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", type=Path, nargs="+", required=True)
+    parser.add_argument("--max-mb", type=float, default=48)
+    parser.add_argument("--work", type=Path, default=Path("wide-work"))
+    given = parser.parse_args()
+    given.work.mkdir(exist_ok=True)
+    languages = sorted(set(word_languages()) & set(BACKBONE_LANGUAGES))
+    result = read_json(RESULT) if RESULT.is_file() else {"scores": {}}
+    if "plan" not in result:
+        result |= made(languages, given.max_mb, given.work)
+        write_json(RESULT, result)
+
+    def whole() -> Encoder:
+        return restore_vocabulary(load_encoder("small12"), load_encoder("e5-small"))
+
+    encoders = {
+        "file": lambda: load_encoder(given.work / "wide" / "litert"),
+        "e5-small": lambda: load_encoder("e5-small"),
+        "small12 with the tokens of e5-small": whole,
+    }
+    for name, load in encoders.items():
+        if name not in result["scores"]:
+            result["scores"][name] = scores(load(), given.sets)
+            write_json(RESULT, result)
+        of = result["scores"][name]
         print(f"{name}: {sum(of.values()) / len(of):.2f}, {len(of)} languages")
 
 

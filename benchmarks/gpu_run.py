@@ -6,6 +6,8 @@ Called by gpu.sh in the folder of a pack; here, with no pack:
 
 A batch is random and has no padding. Utilisation is the formula's operations (products
 of matrices, three times those of the forward pass) against the best measured product.
+Where torch and transformers are installed, the same step of stage 1 runs there, as
+sentence-transformers would do it: BertModel, mean pooling, squared error, AdamW.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +170,51 @@ def measured(fields: dict[str, int], given: Any, peak: float) -> dict[str, Any]:
     return rows
 
 
+def in_torch(fields: dict[str, int], given: Any) -> dict[str, float]:
+    """Return the time of the same step of stage 1 in torch, on a GPU if it has one."""
+    import torch
+    from transformers import BertConfig, BertModel
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = BertModel(
+        BertConfig(
+            vocab_size=fields["vocabulary_size"],
+            hidden_size=SHAPE["hidden_dim"],
+            num_attention_heads=SHAPE["num_heads"],
+            intermediate_size=SHAPE["intermediate_dim"],
+            num_hidden_layers=fields["num_layers"] * fields.get("repeats", 1),
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        ),
+        add_pooling_layer=False,
+    ).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    shape = 2 * given.pairs, given.tokens
+    ids = torch.randint(1, fields["vocabulary_size"], shape, device=device)
+    goals = torch.randn(shape[0], SHAPE["hidden_dim"], device=device)
+
+    def step() -> None:
+        with torch.autocast(device, torch.bfloat16, given.precision == "bfloat16"):
+            vectors = model(ids).last_hidden_state.float().mean(1)
+        torch.nn.functional.mse_loss(vectors, goals).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def spent(steps: int) -> float:
+        began = time.perf_counter()
+        for _ in range(steps):
+            step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - began
+
+    spent(2)
+    each = spent(given.updates) / given.updates
+    rate = round(shape[0] / each)
+    return {"milliseconds": round(1000 * each, 2), "sentences_per_second": rate}
+
+
 def main() -> None:
     """Measure, print a table, write and print one JSON object."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -182,7 +230,11 @@ def main() -> None:
     os.environ["KERAS_BACKEND"] = "jax"
     import jax
 
+    if unknown := set(given.stages or ()) - stages(1).keys():
+        names = ", ".join(stages(1))
+        parser.error(f"--stages must be of {names}. Received: {min(unknown)}.")
     peak = measured_peak(given.precision)
+    torch = find_spec("torch") is not None and find_spec("transformers") is not None
     result: dict[str, Any] = {
         "device": jax.devices()[0].device_kind,
         "jax": jax.__version__,
@@ -194,10 +246,13 @@ def main() -> None:
     print(f"{'':36}" + "".join(f"{name:>13}" for name in head))
     for encoder in given.encoders:
         rows = measured(ENCODERS[encoder], given, peak)
+        if torch:
+            rows["torch, stage 1"] = in_torch(ENCODERS[encoder], given)
         result["encoders"][encoder] = rows
         for name, row in rows.items():
-            cells = "".join(f"{it!s:>13}" for it in row.values())
-            print(f"{f'{encoder}, {name}':36}{cells}")
+            columns = "compile_seconds", "milliseconds", "sentences_per_second"
+            cells = [str(row.get(key, "")) for key in (*columns, "utilisation")]
+            print(f"{f'{encoder}, {name}':36}" + "".join(f"{it:>13}" for it in cells))
     given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(result))
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_export_litert_text import TEXTS, cosines, embed, lively
+from random_encoder import random_encoder
+from test_export_litert_text import TEXTS, cosines, embed
 from tokenizer_texts import CORPUS
 
 from keras_msd.export import litert as exporter
@@ -45,7 +46,7 @@ def test_mediapipe_for_the_web_gives_the_same_vectors(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     from javascript_check import in_chromium
 
-    made = lively(train_unigram(CORPUS, 400), hidden_dim=32)
+    made = random_encoder(train_unigram(CORPUS, 400), hidden_dim=32)
     web = tmp_path / "app" / "web"
     exporter.write_text(made, web, None)
     shutil.copytree(TASKS, web / "tasks")

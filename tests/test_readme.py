@@ -202,20 +202,31 @@ def test_the_demo_prints_what_the_page_says():
     assert f"This took {seconds:.0f} seconds" in text
 
 
-def test_the_table_of_1500_pairs_is_that_of_the_result():
+def test_the_tables_of_distil_are_those_of_the_result():
     page = (ROOT / "docs/own_data.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks/results/distil.json"
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     names = {"Czech": "cs", "Indonesian": "id", "Korean": "ko"}
     names |= {"Swedish": "sv", "Ukrainian": "uk", "Vietnamese": "vi"}
-    table = page.split("| no pairs | 1,500 pairs | kept |")[1].split("\n\n")[0]
-    lines = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
-    assert [line[0] for line in lines] == list(names)
-    for name, *shown, kept in lines:
-        code = names[name]
-        for text, pairs in zip(shown, (0, 1500), strict=True):
-            scores = cells[f"{code}, 16 MB, {pairs} pairs"]["scores"][code]
-            for number, key in zip(text.split(" / "), ("tatoeba", "dev"), strict=True):
-                assert abs(float(number) - scores[key]) < 0.0501
-        chosen = cells[f"{code}, 16 MB, 1500 pairs"]["kept"]
+
+    def lines(head):
+        table = page.split(head)[1].split("\n\n")[0].splitlines()[2:]
+        return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
+
+    def check(text, code, size, pairs):
+        if not text:
+            return
+        scores = cells[f"{code}, {size} MB, {pairs} pairs"]["scores"][code]
+        for number, key in zip(text.split(" / "), ("tatoeba", "dev"), strict=True):
+            assert abs(float(number) - scores[key]) < 0.0501
+
+    by_size = lines("| 12 MB | 16 MB | 24 MB |")
+    assert [line[0] for line in by_size] == [*names]
+    for name, *shown in by_size:
+        for text, size in zip(shown, (12, 16, 24), strict=False):
+            check(text, names[name], size, 0)
+    for name, without, trained, kept in lines("| no pairs | 1,500 pairs | kept |"):
+        check(without, names[name], 16, 0)
+        check(trained, names[name], 16, 1500)
+        chosen = cells[f"{names[name]}, 16 MB, 1500 pairs"]["kept"]
         assert kept == {"start": "before training"}.get(chosen, chosen)

@@ -318,7 +318,7 @@ def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
         store_dir=tmp_path / "store",
     )
     whole, start = msd.load_encoder(layers), msd.load_encoder(out / "start")
-    assert result["bytes"] <= 1.001e6 * size  # what fits is an estimate
+    assert result["bytes"] <= 1e6 * size
     assert result["bytes"] == pytest.approx(result["plan"]["expected_bytes"], rel=0.01)
     assert start.tokenizer.vocabulary_size < whole.tokenizer.vocabulary_size
     assert start.config.num_heads == 3 and start.max_length == 128

@@ -209,3 +209,9 @@ def test_a_student_of_short_sentences_keeps_as_many_positions(width):
     assert student.config.max_length == student.config.max_positions == 6
     with pytest.raises(InputError, match="max_length=17.*max_length=16"):
         build_student(assistant, 2, width, max_length=17)
+
+
+def test_a_penalty_that_is_lost_in_float32_is_refused():
+    """Both words have the same sums; 4 + 1e-8 is 4 in float32."""
+    with pytest.raises(InputError, match="`ridge` is too small.*larger `ridge`"):
+        fit_ridge([[0, 1, 0, 1]] * 4, np.ones((4, 2), np.float32), 2, ridge=1e-8)

@@ -83,8 +83,8 @@ def fit_ridge(
         The embedding table W, float32 `(vocabulary_size, dim)`.
 
     Raises:
-        InputError: `ridge` is not positive, or the numbers of sentences and vectors
-            differ.
+        InputError: `ridge` is not positive, or too small for texts that repeat the same
+            words many times; or the numbers of sentences and vectors differ.
 
     Source: Hoerl & Kennard 1970, with the loss of Reimers & Gurevych 2020, eq. 1.
 
@@ -113,7 +113,14 @@ def fit_ridge(
     if seen != len(vectors):
         raise _unequal(f"{seen} token lists, {len(vectors)} vectors")
     gram[np.diag_indices_from(gram)] += ridge
-    _solve(gram, right)
+    try:
+        _solve(gram, right)
+    except np.linalg.LinAlgError as error:
+        raise InputError(
+            "`ridge` is too small for these texts in float32, as where they repeat the "
+            f"same words many times. Received: ridge={ridge}. Drop such texts, or give "
+            "a larger `ridge`."
+        ) from error
     return right
 
 

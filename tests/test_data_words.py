@@ -42,7 +42,9 @@ def test_words_occur_by_their_frequency(lists):
     assert drawn_sentences("en", 3) == drawn_sentences("en", 3)
 
 
-@pytest.mark.parametrize("language, words", [("hr", 12), ("ko", 6), ("ja", 1)])
+@pytest.mark.parametrize(
+    "language, words", [("hr", 12), ("en-US", 12), ("kor", 6), ("ja", 1)]
+)
 def test_words_are_joined_as_the_language_does(lists, language, words):
     for line in drawn_sentences(language, 5):
         assert len(line.split(" ")) == words and len(line.replace(" ", "")) == 13
@@ -61,6 +63,8 @@ def test_other_languages_and_other_files_are_refused(lists, use):
         InputError, match=r"these languages: th\. Give sentences .* en,"
     ):
         use(["th"])
+    with pytest.raises(InputError, match="languages: zh_Hant"):
+        check_listed(["en", "zh_Hant"])
     with pytest.raises(InputError, match="Received the header: .*pip install"):
         drawn_sentences("cs", 1)
 

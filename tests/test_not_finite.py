@@ -1,29 +1,14 @@
 """Training on NaN ends at once, also in a run, and no such weight is ever saved."""
 
-import json
-from functools import partial
-
 import keras
 import numpy as np
 import pytest
-from small_recipe import write_place
 from test_stages import batch, network
 from tiny_data import HashGuide
 
 import keras_msd as msd
 from keras_msd.checks import InputError
-from keras_msd.io.files import read_json
-from keras_msd.recipes import run
 from keras_msd.stages import TeachAssistant
-
-STEP = "stages/teach_assistant"
-QUICK = {
-    "evaluate.artefacts": False,
-    "evaluate.intermediate": "none",
-    "evaluate.sets": ["examples"],
-    "starts.closed_form": False,
-    "student.kind": "none",
-}
 
 
 class Some(keras.utils.PyDataset):
@@ -103,46 +88,3 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path):
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == [
         "update_0000000001"
     ]
-
-
-@pytest.fixture
-def start(tmp_path, eagerly):
-    """Return a function that runs a small recipe up to its first stage."""
-    place = write_place(tmp_path)
-
-    def started(changes=()):
-        given = {"data_dir": place / "data", "store_dir": place / "store"}
-        changes = QUICK | dict(changes)
-        run(place / "small.toml", place / "run", overrides=changes, **given)
-
-    return started
-
-
-def test_a_rate_that_is_far_too_high_ends_a_run(start, tmp_path):
-    changes = {"stages.teach_assistant.learning_rate": 1e38}
-    with pytest.raises(InputError) as error:
-        start(changes)
-    for part in (
-        "`teach_assistant`",
-        "1e+38",
-        "is not done",
-        "begins this stage again",
-    ):
-        assert part in str(error.value)
-    left = [*(tmp_path / "run").rglob("*")]
-    assert not [
-        it for it in left if it.name == "weights.safetensors" and STEP in str(it)
-    ]
-    for path in left:
-        if path.suffix == ".json":
-            json.loads(path.read_text(), parse_constant=pytest.fail)
-
-
-def test_collapse_is_said_in_a_run(start, tmp_path, monkeypatch):
-    always = partial(msd.training.CollapseMonitor, threshold=-2.0, every=1)
-    monkeypatch.setattr("keras_msd.recipes.train.CollapseMonitor", always)
-    start()
-    history = read_json(tmp_path / "run" / STEP / "history.json")
-    assert history["collapsed"]["updates"] == 1
-    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "collapsed" in page

@@ -5,6 +5,7 @@ read, none of its code is imported.
 """
 
 import gzip
+import re
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError, require
+from keras_msd.data.languages import code_of
 
 PACKAGE, VERSION = "wordfreq", "3.1.1"
 INSTALL = f"Install it with: pip install --no-deps {PACKAGE}=={VERSION} msgpack"
@@ -30,6 +32,11 @@ def word_languages() -> list[str]:
     return sorted({*files, *(code for code, of in LISTED_AS.items() if of in files)})
 
 
+def has_words(language: str) -> bool:
+    """Tell whether there is a list of a language, whatever country its code names."""
+    return _listed_as(language) in _files()
+
+
 def check_listed(languages: Iterable[str]) -> None:
     """Raise `InputError` unless there is a list of each language."""
     known = word_languages()
@@ -38,7 +45,7 @@ def check_listed(languages: Iterable[str]) -> None:
             f"Word frequencies come from the package `{PACKAGE}`, which is not "
             f"installed. {INSTALL}, or give texts (`texts`, `--text`)."
         )
-    if others := sorted(set(languages) - set(known)):
+    if others := sorted(code for code in set(languages) if not has_words(code)):
         raise InputError(
             f"There are no word frequencies of these languages: {', '.join(others)}. "
             "Give sentences of your own (`texts`, `--text`). Languages with a list: "
@@ -50,7 +57,7 @@ def drawn_sentences(language: str, count: int, seed: int = 0) -> list[str]:
     """Return sentences without meaning, of words drawn by their frequency.
 
     Args:
-        language: One of `word_languages()`.
+        language: Code of a language that `has_words`.
         count: Number of sentences, of twelve words each.
         seed: Seed of the draw.
 
@@ -61,24 +68,34 @@ def drawn_sentences(language: str, count: int, seed: int = 0) -> list[str]:
     (https://doi.org/10.5281/zenodo.7199437).
     """
     check_listed([language])
-    words, shares = _read(_files()[LISTED_AS.get(language, language)])
+    words, shares = _read(_files()[_listed_as(language)])
     draw = np.random.default_rng(seed)
     drawn = draw.choice(len(words), (count, WORDS), p=shares)
     capitals = draw.random(drawn.shape) < CAPITALIZED
     capitals[:, 0] = True
     ends = draw.choice(ENDS, count)
-    sentences = []
+    listed, sentences = _listed_as(language), []
     for row, large, end in zip(drawn, capitals, ends, strict=True):
         parts = [words[at] for at in row]
-        if language in MORPHEMES:
+        if listed in MORPHEMES:
             parts = ["".join(parts[at : at + 2]) for at in range(0, WORDS, 2)]
         parts = [
             part[:1].upper() + part[1:] if capital else part
             for part, capital in zip(parts, large, strict=False)
         ]
-        blank = "" if language in WITHOUT_BLANKS else " "
+        blank = "" if listed in WITHOUT_BLANKS else " "
         sentences.append(blank.join(parts) + end)
     return sentences
+
+
+def _listed_as(language: str) -> str:
+    """Return the name of a language's list, if it has one."""
+    code, *rest = re.split("[-_]", language)
+    # The lists do not say their script; that of Chinese is simplified.
+    if rest and (code == "zh" or any(len(part) == 4 for part in rest)):
+        return language
+    base = code_of(code) or code
+    return LISTED_AS.get(base, base)
 
 
 def _files() -> dict[str, Path]:

@@ -22,7 +22,7 @@ from keras_msd.data.corpora import LANGUAGES, example_pairs, write_rows
 from keras_msd.data.pair import ENGLISH, Pair, languages_of_pairs, pair_code
 from keras_msd.data.readers import check_pairs, read_pairs
 from keras_msd.data.store import GuideStore
-from keras_msd.data.words import check_listed, drawn_sentences, word_languages
+from keras_msd.data.words import check_listed, drawn_sentences, has_words
 from keras_msd.distillation import report as scoring
 from keras_msd.distillation.plan import SCHEME, Plan, encoder_bytes
 from keras_msd.distillation.split import SETTINGS, check_new, open_pairs, split
@@ -229,8 +229,7 @@ def distil(
         )
     if corpus is None and not extra:
         check_listed(known)
-    listed = [] if begin.table else word_languages()
-    words = [code for code in known if code in listed]
+    words = [code for code in known if not begin.table and has_words(code)]
     english = all(file.source_language == ENGLISH for file in files)
     whole = None if begin.table else whole_start(begin)
     guide, named = _teacher(begin, whole, multilingual or not english)

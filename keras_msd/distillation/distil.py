@@ -206,6 +206,7 @@ def distil(
             "`distil` needs pairs, or the codes of languages. Received: neither. Give "
             "`pairs`, or `languages` (`--languages`)."
         )
+    checks.require("ai_edge_litert", "litert", "The LiteRT file of `distil`")
     out, began, say = Path(out_dir), time.monotonic(), _printer(progress)
     say("Reading the pairs")
     codes = {"language": language, "source_language": source_language}

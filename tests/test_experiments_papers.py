@@ -9,7 +9,8 @@ from statistics import fmean
 
 import pytest
 
-from keras_msd.recipes.load import describe, recipe_names
+from keras_msd.recipes.listing import describe
+from keras_msd.recipes.load import recipe_names
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENTS = ROOT / "experiments"

@@ -10,7 +10,8 @@ from keras_msd.checks import InputError
 from keras_msd.data.corpora import LICENCES
 from keras_msd.data.pair import Pairs
 from keras_msd.recipes import run, train
-from keras_msd.recipes.load import describe, load_recipe, recipe_names
+from keras_msd.recipes.listing import describe
+from keras_msd.recipes.load import load_recipe, recipe_names
 from keras_msd.recipes.prepare import take_pairs, take_vectors
 from keras_msd.recipes.resources import (
     Run,

@@ -8,11 +8,8 @@ import pytest
 import tomli_w
 
 from keras_msd.checks import InputError
-from keras_msd.recipes.load import (
-    describe,
-    load_recipe,
-    recipe_names,
-)
+from keras_msd.recipes.listing import describe
+from keras_msd.recipes.load import load_recipe, recipe_names
 from keras_msd.report import write_report, write_report_of_all
 from keras_msd.report.reports import differences
 

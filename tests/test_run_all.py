@@ -5,9 +5,8 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.io.files import read_json
-from keras_msd.recipes import run_all, runner
-from keras_msd.recipes.load import describe
-from keras_msd.recipes.runner import with_scale
+from keras_msd.recipes import run_all, several
+from keras_msd.recipes.listing import describe, with_scale
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def one(monkeypatch):
         return {"recipe": name, "folder": str(out)}
 
     run.error = InputError("no such thing")
-    monkeypatch.setattr(runner, "run", run)
+    monkeypatch.setattr(several, "run", run)
     return run
 
 

@@ -13,7 +13,7 @@ import typer
 
 from keras_msd import __version__
 from keras_msd.checks import InputError
-from keras_msd.cli import export, output, run, scores, use
+from keras_msd.cli import distil, export, output, run, scores, use
 
 app = typer.Typer(
     help="Make small multilingual sentence encoders from a teacher you trust.",
@@ -159,7 +159,7 @@ COMMANDS: dict[str, tuple[Any, Any]] = {
     "run-all": (run.run_all, output.runs_text),
     "embed": (use.embed, output.vectors_text),
     "report": (run.report, output.lines_text),
-    "distil": (run.distil, output.distil_text),
+    "distil": (distil.distil, output.distil_text),
     "compare": (scores.compare, output.compared_text),
     "evaluate": (scores.evaluate, output.evaluation_text),
     "export": (export.export, output.lines_text),

@@ -3,7 +3,7 @@
 Read the modules in this order: `settings` (what a recipe can set; each stage declares
 its own); `load` (from TOML files to a `Recipe`); `runner` (the list of a run's steps,
 which it performs); `prepare`, `train` and `outputs` (the functions of the steps);
-`cache` (which steps are done).
+`cache` (which steps are done). The others are for when you need them.
 """
 
 from keras_msd.lazy import lazy_names

@@ -4,7 +4,6 @@ Values have layers. From the lowest to the topmost: what the recipe extends, the
 the same two for the chosen scale, `--set`. An error names the layer that is wrong.
 """
 
-import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 from keras_msd.checks import InputError, existing_file, nearest, one_of
 from keras_msd.choices import Scale
 from keras_msd.io.files import NESTING, cached, read_toml
+from keras_msd.recipes.errors import OPTION, Layer, message, unknown_key
 
 if TYPE_CHECKING:  # completion on the command line needs the names of recipes at once
     from pydantic import BaseModel
@@ -24,7 +24,6 @@ M = TypeVar("M", bound="BaseModel")
 SCALES = get_args(Scale)
 SHARED = "_shared"
 ROWS = "rows"  # the table whose tables are recipes
-OPTION = "--set"
 
 # Many recipes need the same TOML files.
 read_unchanged = cached(read_toml)
@@ -38,13 +37,6 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.path}, [{ROWS}.{self.row}]" if self.row else str(self.path)
-
-
-class Layer(NamedTuple):
-    """Values of one origin: `label` is the file and table, or the option."""
-
-    label: str
-    values: Mapping[str, Any]
 
 
 def load_recipe(
@@ -72,12 +64,9 @@ def load_recipe(
         >>> recipe = msd.recipes.load_recipe("msd_minilm_b128_ru3", "paper", changes)
         >>> recipe.student.bottleneck_dim, recipe.stages["teach_student"].batch_size
         (128, 32)
-        >>> recipe.stages["teach_student"].epochs
-        20
     """
     if isinstance(recipe, str | Path):
-        layers = read_layers(find_recipe(recipe))
-        return _checked(*_at_scale(layers, scale, overrides))
+        return _checked(at_scale(read_layers(find_recipe(recipe)), scale, overrides))
     if scale is not None or overrides:
         raise InputError(
             "`scale` and `overrides` are for recipes in files. Received: a `Recipe` of "
@@ -108,50 +97,7 @@ def recipe_from(values: Mapping[str, Any], label: str) -> "Recipe":
     """
     below = _extended(values.get("extends"), label)
     layers = read_layers(below) if below else []
-    return _checked(*_at_scale([*layers, Layer(label, _own(values))]))
-
-
-def describe(name_or_path: str | Path) -> "About":
-    """Return the `[recipe]` section of a recipe file, checked."""
-    return _about(read_layers(find_recipe(name_or_path)))
-
-
-def list_recipes() -> list[dict[str, Any]]:
-    """Return what every recipe is, by name.
-
-    Returns:
-        For each what `about_recipe` returns.
-
-    Raises:
-        InputError: A recipe file is broken.
-
-    Example:
-        >>> recipes = {about["name"]: about for about in msd.recipes.list_recipes()}
-        >>> recipes["lealla_small"]["table"], recipes["lealla_small"]["row"]
-        ('2; 3; 8', 'LEALLA-small')
-    """
-    return [about_recipe(name) for name in recipe_names()]
-
-
-def about_recipe(name_or_path: str | Path) -> dict[str, Any]:
-    """Return what one recipe is.
-
-    Returns:
-        The keys of `[recipe]`, and `command`, which runs it at its default scale.
-
-    Raises:
-        InputError: There is no such recipe, or its file is broken.
-
-    Example:
-        >>> from keras_msd.recipes.load import about_recipe
-        >>> about_recipe("xkd_lab")["command"]
-        'keras-msd run xkd_lab --data DATA'
-    """
-    files = read_layers(find_recipe(name_or_path))
-    values, _ = _at_scale(files)
-    data = " --data DATA" if values["data"].get("kind") == "folder" else ""
-    command = f"keras-msd run {name_or_path}{data}"
-    return _about(files).model_dump(mode="json") | {"command": command}
+    return _checked(at_scale([*layers, Layer(label, _own(values))]))
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -288,38 +234,38 @@ def _own(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: it for key, it in values.items() if key not in ("extends", ROWS)}
 
 
-def _at_scale(
+def about_of(files: Sequence[Layer]) -> "About":
+    """Return the checked `[recipe]` of layers."""
+    from keras_msd.recipes.settings import About
+
+    return _validated(About, merged(files).get("recipe", {}), files, "recipe")
+
+
+def at_scale(
     files: Sequence[Layer],
     scale: str | None = None,
     overrides: Mapping[str, Any] | None = None,
-) -> tuple[dict[str, Any], list[Layer]]:
-    """Return the merged values of a recipe at a scale, and their layers."""
-    about = _about(files)
-    chosen = scale or _merged(files).get("scale", about.default_scale)
+) -> list[Layer]:
+    """Return the layers of a recipe at a scale; the topmost names the scale."""
+    about = about_of(files)
+    chosen = scale or merged(files).get("scale", about.default_scale)
     one_of(about.scales, scale=chosen)
-    layers = [
+    return [
         *(
             Layer(label, {k: v for k, v in values.items() if k not in SCALES})
             for label, values in files
         ),
         *(Layer(f"{it.label}, [{chosen}]", it.values.get(chosen, {})) for it in files),
-        Layer(OPTION, nested(overrides or {})),
+        Layer(OPTION, _nested(overrides or {}) | {"scale": chosen}),
     ]
-    return _merged(layers) | {"scale": chosen}, layers
 
 
-def _about(files: Sequence[Layer]) -> "About":
-    from keras_msd.recipes.settings import About
-
-    return _validated(About, _merged(files).get("recipe", {}), files, "recipe")
-
-
-def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
+def merged(layers: Sequence[Layer]) -> dict[str, Any]:
     """Return the values of all layers, those of the topmost first."""
-    merged: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for layer in layers:
-        merged = merge(_without_other_assistant(merged, layer.values), layer.values)
-    return merged
+        values = merge(_without_other_assistant(values, layer.values), layer.values)
+    return values
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -357,7 +303,7 @@ def _without_other_assistant(
     return {key: value for key, value in below.items() if key not in dropped}
 
 
-def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
+def _nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return values by dotted key as the tables that hold them."""
     result: dict[str, Any] = {}
     for dotted, value in overrides.items():
@@ -375,18 +321,18 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 # Checks.
 
 
-def _checked(values: Mapping[str, Any], layers: Sequence[Layer]) -> "Recipe":
-    """Return merged values as a `Recipe`.
+def _checked(layers: Sequence[Layer]) -> "Recipe":
+    """Return the merged values of layers as a `Recipe`.
 
     Raises:
         InputError: A key is unknown or missing, or has a value that is not allowed.
     """
     from keras_msd.recipes.settings import Recipe, StudentSettings, stage_records
 
-    records, tables = stage_records(), values.get("stages", {})
-    if isinstance(tables, Mapping):
-        _check_names("stages", tables, [*records], layers)
-        stages = {
+    records, values = stage_records(), merged(layers)
+    if isinstance(tables := values.get("stages", {}), Mapping):
+        _check_names("stages", tables, records, layers)
+        values["stages"] = {
             name: _validated(
                 record.settings,
                 tables.get(name, {"skip": True}),
@@ -395,7 +341,6 @@ def _checked(values: Mapping[str, Any], layers: Sequence[Layer]) -> "Recipe":
             )
             for name, record in records.items()
         }
-        values = {**values, "stages": stages}
     recipe = _validated(Recipe, values, layers)
     # What variants and students' stages change is checked here, where it can be named.
     changed = [name for name, it in records.items() if it.trains in ("student", "last")]
@@ -414,24 +359,22 @@ def _checked(values: Mapping[str, Any], layers: Sequence[Layer]) -> "Recipe":
 
 
 def _check_names(
-    table: str, values: Mapping[str, Any], known: list[str], layers: Sequence[Layer]
+    table: str,
+    values: Mapping[str, Any],
+    known: Iterable[str],
+    layers: Sequence[Layer],
 ) -> None:
     for name, value in values.items():
         if name not in known:
-            path = [*table.split("."), name]
-            raise InputError(_unknown_key(path, value, known, layers))
+            raise InputError(
+                unknown_key([*table.split("."), name], value, known, layers)
+            )
 
 
 def _validated(
     model: type[M], values: Any, layers: Sequence[Layer], prefix: str = ""
 ) -> M:
-    """Return values as a model.
-
-    Args:
-        model: What they must be.
-        values: The merged values of `layers`, those at `prefix`.
-        layers: Where the values came from, the lowest first.
-        prefix: Dotted key in front of every key of `model`.
+    """Return the values of `layers` at the dotted key `prefix` as a model.
 
     Raises:
         InputError: They are something else, with a line for each finding of pydantic.
@@ -441,78 +384,4 @@ def _validated(
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        findings = map(dict, error.errors())
-        lines = (_line(finding, model, layers, prefix) for finding in findings)
-        raise InputError("\n".join(lines)) from error
-
-
-def _line(
-    finding: dict[str, Any],
-    model: type["BaseModel"],
-    layers: Sequence[Layer],
-    prefix: str,
-) -> str:
-    """Return a finding of pydantic in words: the key, its layer, the rule."""
-    inner = [str(part) for part in finding["loc"] if part != "[key]"]
-    path = [*filter(None, prefix.split(".")), *inner]
-    received, key, origin = finding["input"], ".".join(path), _origin(path, layers)
-    if finding["type"] == "extra_forbidden":
-        siblings = _keys(model, inner[:-1], whole=not prefix)
-        return _unknown_key(path, received, siblings, layers)
-    if finding["type"] == "missing":
-        whole = _file(layers)
-        places = whole if origin == whole else f"{whole}, and in {origin}"
-        return f"Key `{key}` is missing in {places}. Add it."
-    rule = finding["msg"].removeprefix("Value error, ").removesuffix(".")
-    text = f"`{key}` in {origin}: {rule}." if key else f"{origin}: {rule}."
-    if not (isinstance(received, Mapping) or hasattr(received, "model_fields")):
-        text += f" Received: {received!r:.200}."
-    elif ". " not in rule:  # it names several keys, and does not say which to change
-        text += " Change what it names."
-    allowed = re.findall("'([^']*)'", finding.get("ctx", {}).get("expected", ""))
-    return f"{text} {nearest(str(received), allowed)}".rstrip()
-
-
-def _unknown_key(
-    path: Sequence[str], value: Any, known: Iterable[str], layers: Sequence[Layer]
-) -> str:
-    keys = sorted(known)
-    text = (
-        f"Unknown key `{'.'.join(path)}` in {_origin(path, layers)}. Received: "
-        f"{value!r:.200}. {nearest(path[-1], keys)} Allowed here: {', '.join(keys)}."
-    )
-    return " ".join(text.split())
-
-
-def _origin(path: Sequence[str], layers: Sequence[Layer]) -> str:
-    """Name the topmost layer that has the key, or the deepest table of its path."""
-    depths = [(_depth(layer.values, path), place) for place, layer in enumerate(layers)]
-    depth, place = max(depths)
-    return f"`{layers[place].label}`" if depth else _file(layers)
-
-
-def _file(layers: Sequence[Layer]) -> str:
-    """Name the recipe's own file."""
-    labels = [it.label for it in layers if "[" not in it.label and it.label != OPTION]
-    return f"`{(labels or [layers[0].label])[-1]}`"
-
-
-def _depth(values: Any, path: Sequence[str]) -> int:
-    """Return how many parts of a path lead into nested values."""
-    for depth, part in enumerate(path):
-        if not isinstance(values, Mapping) or part not in values:
-            return depth
-        values = values[part]
-    return len(path)
-
-
-def _keys(model: Any, path: Sequence[str], whole: bool) -> list[str]:
-    """Return the keys that are allowed in the table at `path` under `model`."""
-    current = model
-    for part in path:
-        fields = getattr(current, "model_fields", None)
-        # A table whose keys are names, or an array of tables, has its type at the end.
-        current = fields[part].annotation if fields else get_args(current)[-1]
-        if type(None) in get_args(current):
-            current = get_args(current)[0]
-    return [key for key in current.model_fields if path or not whole or key != "scale"]
+        raise InputError(message(error, model, layers, prefix)) from error

@@ -4,30 +4,27 @@ import json
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_msd.checks import InputError, a_list, utf8
+from keras_msd.checks import InputError
 from keras_msd.distribute import (
     device_settings,
     distribution,
     make_deterministic,
     message_of_first,
 )
-from keras_msd.io.files import clear_leftovers, remove, write_json
+from keras_msd.io.files import clear_leftovers
 from keras_msd.progress import place
 from keras_msd.recipes import outputs, prepare
 from keras_msd.recipes.cache import RunFolder, Step, StepName, locked, perform
-from keras_msd.recipes.load import describe, load_recipe, recipe_names
+from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.resources import RESULT, STEP, TRIMMED, Run, default_store_dir
 from keras_msd.recipes.settings import Recipe, StudentSettings
 from keras_msd.recipes.train import check_stages, fit, stage_data
-from keras_msd.report.reports import write_report_of_all
 from keras_msd.stages.table import STAGES
 
-RESULTS, ERRORS = "results.json", "errors"  # of several runs
 WATCHED_S = 30.0  # a page of a longer run is written anew after a score
 SCORE = "score_"  # begins the names of steps
 TEACHER, TEXTS = "teacher_vectors", ("pairs", "tokenizer")
@@ -124,13 +121,6 @@ def run(
     return _follow(work) if spread.process else _perform_steps(work, share_steps)
 
 
-def cost_of(recipe: Recipe) -> str:
-    """Return the message that names the cost of a run; empty if it takes seconds."""
-    about = recipe.recipe
-    takes_long = about.cost and recipe.scale == about.default_scale != "smoke"
-    return f"Cost of {about.name}: {about.cost}." if takes_long else ""
-
-
 def _perform_steps(work: Run, share_steps: bool) -> dict[str, Any]:
     """Do every step that is not done, with the other processes if there are any."""
     recipe, folder, where = work.recipe, work.folder, work.folder.path
@@ -140,8 +130,9 @@ def _perform_steps(work: Run, share_steps: bool) -> dict[str, Any]:
     with locked(where):
         clear_leftovers(where)
         folder.claim()
-        if message := cost_of(recipe):
-            print(message, file=sys.stderr)
+        about = recipe.recipe
+        if about.cost and recipe.scale == about.default_scale != "smoke":
+            print(f"Cost of {about.name}: {about.cost}.", file=sys.stderr)
         steps, written = steps_of(work), time.monotonic()
         records: dict[str, dict[str, Any]] = {}
         keys: dict[str, str] = {}
@@ -180,76 +171,6 @@ def _follow(run: Run) -> dict[str, Any]:
     return dict(message[RESULT])
 
 
-def run_all(
-    names: Iterable[str | Path] | None = None,
-    scale: str | None = "smoke",
-    out_dir: str | Path | None = None,
-    data_dir: str | Path | Sequence[str | Path] | None = None,
-    store_dir: str | Path | None = None,
-    overrides: Mapping[str, Any] | None = None,
-) -> list[dict[str, Any]]:
-    """Run several recipes; one that fails does not stop the others.
-
-    Steps that recipes have in common are done once, see `run(share_steps=True)`. Given
-    again with the same folders it resumes where it was stopped.
-
-    Args:
-        names: Names or paths, in a list; by default every recipe that has the scale.
-        scale: As for `run`.
-        out_dir: Parent of the runs' folders, by default `runs/all/<scale>`; gets
-            `results.json` and `report.html`: what each run came to.
-        data_dir: As for `run`.
-        store_dir: As for `run`.
-        overrides: As for `run`, for all recipes.
-
-    Returns:
-        What `run` returns for each recipe, or `recipe`, `scale`, `folder` and `error`
-        for one that failed; where it failed stands in `errors/<recipe>.txt`.
-
-    Raises:
-        InputError: `names` is no list of texts, or `out_dir` is itself a run.
-
-    Example:
-        >>> results = msd.recipes.run_all(["xkd_labb"], out_dir="runs")
-        >>> print(results[0]["error"])
-        InputError: There is no recipe `xkd_labb`. Did you mean `xkd_lab`? ...
-    """
-    a_list(names=names)
-    wanted = with_scale(scale) if names is None else list(names)
-    for name in wanted:
-        utf8(str(name), "`names`")
-    out = Path(out_dir or Path("runs", "all", scale or "default"))
-    if (out / "recipe.toml").is_file():
-        raise InputError(
-            "`out_dir` must be the parent of runs. Received: "
-            f"`{out}`, which is a run itself. Give another folder."
-        )
-    results = []
-    for name in wanted:
-        title = Path(name).name.removesuffix(".toml")
-        where, trace = out / title, out / ERRORS / f"{title}.txt"
-        options = scale, data_dir, store_dir, overrides
-        try:
-            result = run(name, where, *options, share_steps=True)
-            remove(trace)
-        except Exception as error:  # whatever it is, the other recipes are run
-            cause = f"{type(error).__name__}: {error}"
-            result = {"recipe": title, "scale": scale or "default", "error": cause}
-            result["folder"] = str(where)
-            trace.parent.mkdir(parents=True, exist_ok=True)
-            trace.write_text(traceback.format_exc(), encoding="utf-8")
-        results.append(result)
-    write_json(out / RESULTS, results)
-    write_report_of_all(out)
-    return results
-
-
-def with_scale(scale: str | None) -> list[str]:
-    """Return the names of the recipes that have a scale; without one, all."""
-    names = recipe_names()
-    return [name for name in names if scale in (None, *describe(name).scales)]
-
-
 # The list of steps.
 
 
@@ -264,15 +185,6 @@ def steps_of(run: Run) -> list[Step]:
         steps.suffix = name.removeprefix("student")
         steps.add_student(name, settings, left)
     return steps.found
-
-
-def table_widths(run: Run) -> list[int]:
-    """Return the dimensions of closed forms' word tables below the teacher's."""
-    hidden = run.recipe.assistant.hidden_dim or run.teacher.dim
-    students = run.recipe.student.each().values()
-    widths = {it.bottleneck_dim or it.hidden_dim or hidden for it in students}
-    widths |= {*run.recipe.starts.widths}
-    return sorted((w for w in widths if w < run.teacher.dim), reverse=True)
 
 
 class Steps:
@@ -365,13 +277,19 @@ class Steps:
 
     def add_closed_forms(self) -> None:
         """Add the ridge regression and the closed forms that are scored."""
+        recipe, dim = self.recipe, self.run.teacher.dim
         # `check` refuses starts with more pieces.
-        run, recipe = self.run, self.recipe
-        if not recipe.fits_table or run.pieces > prepare.MOST_PIECES:
+        if not recipe.fits_table or self.run.pieces > prepare.MOST_PIECES:
             return
         options = {"ridge": recipe.starts.ridge, "reads": GUIDED}
         self.add("ridge", "closed_forms", prepare.fit_table, **options)
-        for width in (None, *table_widths(run)) if recipe.starts.closed_form else ():
+        if not recipe.starts.closed_form:
+            return
+        hidden, students = recipe.assistant.hidden_dim or dim, recipe.student.each()
+        own = (it.bottleneck_dim or it.hidden_dim or hidden for it in students.values())
+        widths = {*own, *recipe.starts.widths}
+        narrower = sorted((width for width in widths if width < dim), reverse=True)
+        for width in (None, *narrower):
             name = "closed_form" if width is None else f"closed_form_b{width}"
             read = ("tokenizer", "ridge")
             step = self.add_start(name, prepare.closed_form, reads=read, width=width)

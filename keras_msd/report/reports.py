@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from keras_msd.checks import existing_folder
 from keras_msd.evaluate.rows import asked_sets
 from keras_msd.io.files import atomic_path, dotted, read_json
-from keras_msd.recipes.load import describe, load_recipe, recipe_names
+from keras_msd.recipes.listing import describe
+from keras_msd.recipes.load import load_recipe, recipe_names
 from keras_msd.recipes.settings import Recipe
 from keras_msd.report import runs
 from keras_msd.report.charts import colours_of, loss_curves, sizes, stage_scores

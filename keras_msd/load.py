@@ -1,7 +1,7 @@
 """Open what a name, a folder or an address stands for: an encoder or a teacher."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from keras_msd.checkpoints.packaged import (
     runs_without_keras,
 )
 from keras_msd.checks import InputError, a_list, existing_folder, nearest, one_of
-from keras_msd.choices import Similarity
+from keras_msd.choices import Pooling, Similarity
 from keras_msd.export.artefact import load_artefact
 from keras_msd.export.card import CARD, check_parts
 from keras_msd.io.remote import HUB_NAME, PATTERNS, fetch
@@ -68,7 +68,9 @@ def load_encoder(
             what the folder says.
 
     Returns:
-        An `Encoder`; from an artefact an `Artefact` with `encode`, `dim` and `card`.
+        An `Encoder`. Of "tiny12" and "small12" without other arguments, a
+        `PackagedEncoder`, which has the same methods and loads Keras when one of them
+        needs it. From an artefact, an `Artefact` with `encode`, `dim` and `card`.
 
     Raises:
         InputError: Nothing of these kinds is there, it is damaged, it is an artefact
@@ -85,16 +87,6 @@ def load_encoder(
         >>> encoder.prompts
         {'query': 'query: ', 'document': ''}
     """
-    # Keras takes seconds to import, and a teacher may need none of it.
-    from keras_msd.checkpoints.checkpoint import load_checkpoint
-    from keras_msd.checkpoints.e5 import load_e5_small
-    from keras_msd.checkpoints.weights import SINGLE
-    from keras_msd.layers import POOLINGS
-    from keras_msd.models.encoder import load_saved
-    from keras_msd.models.encoder_folder import is_saved_encoder
-
-    if pooling is not None:
-        one_of(POOLINGS, pooling=pooling)
     if similarity_fn_name is not None:
         one_of(get_args(Similarity), similarity_fn_name=similarity_fn_name)
     options: dict[str, Any] = {
@@ -106,6 +98,22 @@ def load_encoder(
     given = {key: value for key, value in options.items() if value is not None}
     if prompts is not None:
         given["default_prompt_name"] = default_prompt_name
+    if not given and is_packaged(source) and runs_without_keras(str(source)):
+        return PackagedEncoder(str(source))
+    return _with_keras(source, given)
+
+
+def _with_keras(source: str | Path, given: Mapping[str, Any]) -> Any:
+    """Do what `load_encoder` does, also for a packaged encoder."""
+    # Keras takes seconds to import, and a teacher may need none of it.
+    from keras_msd.checkpoints.checkpoint import load_checkpoint
+    from keras_msd.checkpoints.e5 import load_e5_small
+    from keras_msd.checkpoints.weights import SINGLE
+    from keras_msd.models.encoder import load_saved
+    from keras_msd.models.encoder_folder import is_saved_encoder
+
+    if "pooling" in given:
+        one_of(get_args(Pooling), pooling=given["pooling"])
     if is_packaged(source, [E5]):
         return load_e5_small(**given)
     folder = folder_of(source)
@@ -280,8 +288,9 @@ def has_vectors_only(source: str | Path) -> bool:
 
 
 def open_encoder(source: str | Path, pooling: str | None = None) -> Any:
-    """Load what `load_encoder` reads, or the encoder of the teacher "default"."""
-    return load_encoder(default_folder() if is_default(source) else source, pooling)
+    """Load an `Encoder` or artefact, or the encoder of the teacher "default"."""
+    given = {} if pooling is None else {"pooling": pooling}
+    return _with_keras(default_folder() if is_default(source) else source, given)
 
 
 def open_source(source: str | Path, light: bool = False) -> Any:
@@ -289,19 +298,16 @@ def open_source(source: str | Path, light: bool = False) -> Any:
 
     Args:
         source: As for `load_encoder` and `load_teacher`.
-        light: Whether only `encode` is needed: a packaged encoder and an artefact then
-            load no Keras.
+        light: Whether only `encode` is needed: an artefact then loads no Keras.
 
     Raises:
         InputError: Nothing of these kinds is there, or it is damaged.
     """
-    if light and is_packaged(source) and runs_without_keras(str(source)):
-        return PackagedEncoder(str(source))
     if has_vectors_only(source):
         return load_teacher(source)
     if light and (Path(source).is_file() or (Path(source) / CARD).is_file()):
         return load_artefact(source)
-    return open_encoder(source)
+    return open_encoder(source) if is_default(source) else load_encoder(source)
 
 
 def _open(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pickle
 import runpy
 import shutil
 import sys
@@ -13,13 +14,14 @@ from command_line import fails, run
 from random_encoder import random_encoder
 from tokenizer_texts import made_texts
 
-from keras_msd import light, load_encoder, load_teacher
+from keras_msd import light, load_encoder, load_teacher, trim_vocabulary
 from keras_msd.checkpoints import packaged
 from keras_msd.checks import InputError
 from keras_msd.cli.export import card_of
 from keras_msd.data import example_pairs
 from keras_msd.io.files import read_table
 from keras_msd.load import teacher_encoder
+from keras_msd.models.encoder import Encoder
 from keras_msd.testing import tiny_encoder
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -141,6 +143,10 @@ def test_layers_do_not_run_in_a_fork(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(light.os, "getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="Load it in each process"):
         small.encode("A cat.")
+    named = object.__new__(packaged.PackagedEncoder)
+    named._name, named._light = "my_encoder", small
+    with pytest.raises(InputError, match="Load it in each process"):
+        named.encode("A cat.")
 
 
 def test_a_package_needs_a_name_for_python(tmp_path):
@@ -184,6 +190,31 @@ def test_it_is_loaded_by_name(installed, encoder):
     np.testing.assert_array_equal(
         load_teacher("tiny12").encode(TEXTS), loaded.encode(TEXTS)
     )
+
+
+def test_what_is_trained_gives_the_vectors(installed, encoder):
+    loaded = load_encoder("tiny12")
+    assert "keras_encoder" not in vars(loaded)
+    assert not hasattr(loaded, "card")  # an unknown name does not load Keras
+    assert "keras_encoder" not in vars(loaded)
+    names = {name for name in dir(Encoder) if name[0] != "_"} | set(vars(encoder))
+    missing = {name for name in names if name[0] != "_" and not hasattr(loaded, name)}
+    assert missing == set()
+    loaded = load_encoder("tiny12")
+    texts = [*TEXTS, "", "the cat " * 200]
+    before, counts = loaded.encode(texts), loaded.count_tokens(texts)
+    assert loaded.num_parameters > 0  # Keras
+    np.testing.assert_array_equal(loaded.encode(texts), before)
+    assert loaded.keras_encoder.count_tokens(texts) == counts
+    rolled = {path: np.roll(it, 1) for path, it in loaded.weights().items()}
+    loaded.set_weights(rolled)
+    changed = loaded.keras_encoder.encode(texts)
+    assert not np.allclose(changed, before)
+    np.testing.assert_array_equal(loaded.encode(texts), changed)
+    again = pickle.loads(pickle.dumps(loaded))
+    np.testing.assert_array_equal(again.encode(texts), changed)
+    trimmed = trim_vocabulary(load_encoder("tiny12"), TEXTS)
+    np.testing.assert_allclose(trimmed.encode(TEXTS), before[: len(TEXTS)], atol=1e-6)
 
 
 def test_its_artefact_says_its_languages(installed, capsys):

@@ -194,6 +194,8 @@ def test_commands_embed_and_search_without_keras(name, tmp_path):
     assert "Der Hund" in in_process(code, without, *words, cwd=tmp_path)
     out = in_process(code, without, "embed", name, "A", "--json", cwd=tmp_path)
     assert '"dim": 384' in out
+    code = f"import keras_msd as msd\nmsd.load_encoder({name!r}).encode(['A cat.'])"
+    in_process(code, without, cwd=tmp_path)
 
 
 WITHOUT_TEXT = """

@@ -73,10 +73,10 @@ def export(
 
     if pairs:
         check_pairs(read_pairs(pairs), MIN_COMPARED)
-    from keras_msd import load_encoder
     from keras_msd.evaluate import read_sts_folder
     from keras_msd.export import export as export_encoder
     from keras_msd.export import read_card
+    from keras_msd.load import open_encoder
 
     settings = card_of(encoder) | without_none(
         format=format,
@@ -100,7 +100,7 @@ def export(
         scored = [code for code, name in names.items() if (folder / name).is_file()]
         settings["sts"] = read_sts_folder(folder, scored, split, sts)
         settings["sts_name"] = f"{sts} {split} in {', '.join(settings['sts'])}"
-    loaded = load_encoder(encoder)
+    loaded = open_encoder(encoder)
     settings |= without_none(threshold=calibrated(loaded, pairs))
     written = export_encoder(loaded, path, languages=trained, **settings)
     card = read_card(written)
@@ -201,10 +201,10 @@ def trim(
         counted = LanguageTexts(data, codes(languages))
     share = _amount(keep)
     # What imports more comes after the files were read.
-    from keras_msd import load_encoder
+    from keras_msd.load import open_encoder
     from keras_msd.models.trim import trim_vocabulary, trimming_report
 
-    whole = load_encoder(encoder)
+    whole = open_encoder(encoder)
     trimmed = trim_vocabulary(whole, counted, keep=share, min_count=min_count)
     report = trimming_report(whole, trimmed, counted)
     trimmed.save(out)

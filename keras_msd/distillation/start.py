@@ -19,7 +19,7 @@ from keras_msd.checks import InputError
 from keras_msd.choices import MAX_LENGTH
 from keras_msd.distillation.plan import Description, Shape, shape_of, table_tokens
 from keras_msd.io.files import read_json
-from keras_msd.load import check_source, load_encoder
+from keras_msd.load import check_source, open_encoder
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import WORD
 from keras_msd.models.trim import (
@@ -158,7 +158,7 @@ def whole_start(begin: Start) -> Encoder:
     Raises:
         InputError: It is no encoder with layers that can be trained.
     """
-    whole = load_encoder(begin.source)
+    whole = open_encoder(begin.source)
     if not isinstance(whole, Encoder) or whole.config.num_layers == 0:
         raise InputError(
             "A start with layers must be an encoder that can be trained. Received: "
@@ -166,7 +166,7 @@ def whole_start(begin: Start) -> Encoder:
             f'encoder, or one of "{SMALL}", "{BACKBONE}", "{TABLE}", "{PAIRS}".'
         )
     if begin.vocabulary:
-        whole = restore_vocabulary(whole, load_encoder(begin.vocabulary))
+        whole = restore_vocabulary(whole, open_encoder(begin.vocabulary))
     return cut_positions(whole, MAX_LENGTH)
 
 
@@ -235,7 +235,7 @@ def extended_table(source: Any, baseline: Encoder) -> Encoder:
     Raises:
         InputError: It is no encoder, or has another dimension than the baseline.
     """
-    known = load_encoder(source)
+    known = open_encoder(source)
     if not isinstance(known, Encoder) or known.dim != baseline.dim:
         raise InputError(
             "`start` must be an encoder with the teacher's dimension, "

@@ -59,6 +59,7 @@ def trim_vocabulary(
         >>> bool(np.allclose(encoder.encode(text), trimmed.encode(text), atol=1e-6))
         True
     """
+    encoder = getattr(encoder, "keras_encoder", encoder)
     if not isinstance(encoder, Encoder):
         raise InputError(
             "Only an encoder's vocabulary can be trimmed. Received: "

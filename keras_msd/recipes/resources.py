@@ -19,7 +19,7 @@ from keras_msd.data.tables import PairTable, TextTable
 from keras_msd.distribute import Distribution
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.io.files import digest, read_json, write_json
-from keras_msd.load import load_encoder, load_teacher, teacher_encoder
+from keras_msd.load import load_teacher, open_encoder, teacher_encoder
 from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.models.trim import restore_vocabulary
 from keras_msd.recipes.cache import RunFolder
@@ -189,14 +189,14 @@ class Run:
         if not settings.exists:
             return None
         source = settings.source
-        encoder = load_encoder(source, settings.pooling)
+        encoder = open_encoder(source, settings.pooling)
         if not isinstance(encoder, Encoder):
             raise InputError(
                 "An assistant must have weights that can be trained and copied. "
                 f"Received: `{source}`, an artefact. Give the encoder's folder."
             )
         if settings.vocabulary:
-            encoder = restore_vocabulary(encoder, load_encoder(settings.vocabulary))
+            encoder = restore_vocabulary(encoder, open_encoder(settings.vocabulary))
         changes = settings.model_dump(include={*OF_EXISTING}, exclude_none=True)
         if not changes:
             return encoder

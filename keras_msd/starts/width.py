@@ -94,6 +94,7 @@ def _fields(
     encoder: Encoder, num_heads: int | None, intermediate_dim: int | None
 ) -> dict[str, Any]:
     """Return the fields of `EncoderConfig` that differ in the pruned encoder."""
+    encoder = getattr(encoder, "keras_encoder", encoder)
     if not isinstance(encoder, Encoder):
         raise InputError(
             "`encoder` must be an encoder with weights. Received: "

@@ -90,6 +90,29 @@ def test_same_neighbours(artefacts, encoder, texts, format):
 
 
 @pytest.mark.parametrize("format", ANY_NETWORK)
+def test_the_same_encoder_gives_the_same_bytes(encoder, tmp_path, format):
+    for module in RUNTIMES[format]:
+        pytest.importorskip(module)
+    files = []
+    for name in "ab":
+        FORMATS[format].write(encoder, tmp_path / name, "int8")
+        paths = [path for path in (tmp_path / name).rglob("*") if path.is_file()]
+        files.append({it.relative_to(tmp_path / name): it.read_bytes() for it in paths})
+    assert files[0] == files[1] != {}
+
+
+@pytest.mark.parametrize("format", ANY_NETWORK[:-1])
+def test_the_code_of_a_card_gives_the_vectors(artefacts, encoder, format, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "portable_tokenizer", raising=False)
+    path, scope = artefacts(format), {}
+    code = FORMATS[format].how_to_load
+    exec(code.replace("FOLDER", str(path)), scope)
+    found = scope["vector"][None] if format == "litert_text" else scope["vectors"]
+    np.testing.assert_allclose(found, encoder.encode(["A sentence."]), atol=2e-6)
+
+
+@pytest.mark.parametrize("format", ANY_NETWORK)
 def test_threads_share_an_artefact(artefacts, format):
     threads = None if format == "saved_model" else 1  # TensorFlow has begun
     loaded = load_artefact(artefacts(format), threads)

@@ -12,7 +12,7 @@ from tflite_names import check_names
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.export import export, load_artefact
+from keras_msd.export import export, read_card
 from keras_msd.export import litert as exporter
 from keras_msd.export.litert_files import load_text
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, train_unigram
@@ -109,26 +109,12 @@ def test_another_network_in_halves(tokenizer, tmp_path):
     assert cosines(encoder.encode(texts), run(texts)).min() > 0.9999
 
 
-def test_the_same_encoder_gives_the_same_bytes(encoder, int8, tmp_path):
-    # The process has built other models since.
-    exporter.write_text(encoder, tmp_path / "again", "int8")
-    (again,) = (tmp_path / "again").iterdir()
-    assert again.read_bytes() == (int8 / "model.tflite").read_bytes()
-
-
-def test_card_and_round_trip(encoder, artefact):
-    path, loaded = artefact, load_artefact(artefact)
-    operators = loaded.card["operators"]
+def test_operators_of_the_card(artefact):
+    operators = read_card(artefact)["operators"]
     assert operators["TFSentencepieceTokenizeOp"] == 1
     assert [name for name in operators if name != name.upper()] == [
         "TFSentencepieceTokenizeOp"
     ]
-    assert loaded.card["parity"]["min_cosine"] > 0.99999
-    scope = {}
-    exec(loaded.card["how_to_load"].replace("FOLDER", str(path)), scope)
-    expected = encoder.encode(["A sentence."])
-    np.testing.assert_allclose(scope["vector"], expected[0], atol=2e-6)
-    np.testing.assert_allclose(loaded.encode(["A sentence."]), expected, atol=2e-6)
 
 
 def test_models_are_let_go_in_a_cycle_and_at_pythons_end(artefact, int8):

@@ -1,28 +1,22 @@
 """The tokenizer for the JVM, compiled for Java 8 and run on a JDK."""
 
-import importlib.util
 import json
-import random
 import shutil
 import struct
 import subprocess
-from pathlib import Path
 
 import portable_cases
 import pytest
 
-from keras_msd.checks import InputError
 from keras_msd.export import loaders_folder
 from keras_msd.export.litert_files import with_tokenizer
 from keras_msd.export.portable import describe
-from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 JAVAC, JAVA = shutil.which("javac"), shutil.which("java")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not (JAVAC and JAVA), reason="a JDK is not installed"),
 ]
-SEEDS = 120
 
 # Prints, for each folder, one line of ids a text; or what went wrong.
 RUN = """
@@ -99,29 +93,6 @@ def test_ids_equal_those_of_python(java, tmp_path):
     cases = [(describe(model, 5000), listed) for model, listed in given]
     found = java(cases, tmp_path / "cases")
     assert found == [row for model, one in given for row in model.encode(one, 5000)]
-
-
-def test_ids_of_random_tokenizers(java, tmp_path):
-    path = Path(__file__).parents[1] / "benchmarks" / "random_tokenizers.py"
-    spec = importlib.util.spec_from_file_location("random_tokenizers", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    cases, expected, kinds = [], [], set()
-    for seed in range(SEEDS):
-        folder = tmp_path / f"seed{seed}"
-        folder.mkdir()
-        (folder / "tokenizer.json").write_text(module.drawn(seed).to_str())
-        try:
-            tokenizer = read_checkpoint_tokenizer(folder)
-            description = describe(tokenizer, module.LIMIT)
-        except InputError:
-            continue
-        kinds.add(tokenizer.kind)
-        texts = module.texts(random.Random(seed), ["<s>", "[SEP]"], [])
-        cases.append((description, texts))
-        expected += tokenizer.encode(texts, module.LIMIT)
-    assert kinds == {"unigram", "wordpiece"}
-    assert java(cases, tmp_path / "cases") == expected
 
 
 def test_damaged_descriptions_and_texts_are_refused(java, tmp_path):

@@ -8,7 +8,7 @@ from random_encoder import random_encoder
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from keras_msd.checks import InputError
-from keras_msd.export import FORMATS, saved_model
+from keras_msd.export import saved_model
 from keras_msd.export.saved_model import message_bytes
 from keras_msd.layers import Pooling
 from keras_msd.models import Encoder
@@ -48,15 +48,6 @@ def ids_of(encoder, texts, width):
     return {"token_ids": tf.constant(token_ids), "padding_mask": tf.constant(mask)}
 
 
-def test_the_artefact_gives_the_encoders_vectors(encoder, artefact):
-    run, expected = saved_model.load(artefact), encoder.encode(TEXTS)
-    for rows in (range(5), [3], [4, 1], [2, 2]):
-        vectors = run([TEXTS[row] for row in rows])
-        assert vectors.dtype == np.float32
-        np.testing.assert_allclose(vectors, expected[list(rows)], atol=1e-6)
-    assert np.linalg.norm(expected[0] - expected[4]) > 0.01  # they could differ
-
-
 def test_ids_are_a_second_way_in(encoder, artefact):
     run = tf.saved_model.load(str(artefact / "1")).signatures["token_ids"]
     for texts, width in (
@@ -70,16 +61,6 @@ def test_ids_are_a_second_way_in(encoder, artefact):
         np.testing.assert_allclose(found["embedding"], encoder.encode(texts), atol=1e-6)
 
 
-def test_written_again_it_has_the_same_bytes(encoder, facts, tmp_path):
-    # By now this process has made other functions.
-    saved_model.write(encoder, tmp_path / "again")
-    first, again = facts["path"], tmp_path / "again"
-    files = [path.relative_to(first) for path in first.rglob("*") if path.is_file()]
-    assert len(files) >= 3
-    for file in files:
-        assert (again / file).read_bytes() == (first / file).read_bytes(), file
-
-
 def test_maps_are_written_by_their_keys():
     keys = ["T", "Tidx", "Tindices", "Tshape", "shape", "shapes"]
     node = NodeDef(name="n", input=["a:0", "^b"])
@@ -89,28 +70,6 @@ def test_maps_are_written_by_their_keys():
     assert NodeDef.FromString(written) == node
     places = [written.index(b"\n%c%b\x12" % (len(key), key.encode())) for key in keys]
     assert places == sorted(places)
-
-
-def test_each_weight_is_stored_once(encoder, facts):
-    reader = tf.train.load_checkpoint(str(facts["path"] / "1/variables/variables"))
-    names = [
-        name
-        for name, dtype in reader.get_variable_to_dtype_map().items()
-        if dtype != tf.string
-    ]
-    stored = sum(np.prod(reader.get_tensor(name).shape) for name in names)
-    # The row of the type is part of the positions.
-    assert stored == encoder.num_parameters - encoder.config.hidden_dim
-    assert len(names) == len(encoder.weights()) - 1  # although three passes use them
-
-
-def test_how_to_load(encoder, facts):
-    scope = {}
-    code = FORMATS["saved_model"].how_to_load
-    exec(code.replace("FOLDER", str(facts["path"])), scope)
-    np.testing.assert_allclose(
-        scope["vectors"], encoder.encode(["A sentence."]), atol=1e-6
-    )
 
 
 def damaged(artefact, path, name, change):

@@ -113,7 +113,6 @@ PLACES = {
     "modules": "modules.json",
     "pooling": "1_Pooling/config.json",
     "limit": "0_Transformer/sentence_bert_config.json",
-    "prompts": "config_sentence_transformers.json",
 }
 
 
@@ -226,17 +225,12 @@ def with_module(kind, path=""):
         ("pooling", lambda old: {"pooling_mode": "lasttoken"}, "lasttoken"),
         ("pooling", lambda old: {"pooling_mode": ["mean", "cls"]}, "'mean', 'cls'"),
         ("pooling", lambda old: [], "table of settings"),
-        (
-            "prompts",
-            lambda old: {"default_prompt_name": "q", "prompts": {"p": "query: "}},
-            "default_prompt_name.*'q'",
-        ),
         ("pooling", lambda old: old | {"include_prompt": False}, "include_prompt"),
     ],
 )
 def test_what_cannot_be_built_is_refused(place, change, words, checkpoint):
     path = checkpoint / PLACES[place]
-    old = json.loads(path.read_text()) if path.is_file() else {}
+    old = json.loads(path.read_text())
     write(checkpoint, PLACES[place], change(old))
     with pytest.raises(InputError, match=words):
         load_checkpoint(checkpoint)

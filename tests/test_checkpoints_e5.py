@@ -168,14 +168,6 @@ def test_another_file_than_the_pinned_one_is_refused(monkeypatch, tmp_path):
         backbone_files("some")
 
 
-def test_a_folder_of_the_name_comes_first(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    encoder = msd.testing.tiny_encoder()
-    encoder.save("e5-small")
-    assert msd.load_encoder("e5-small").fingerprint == encoder.fingerprint
-    assert msd.load_teacher("e5-small").fingerprint == encoder.fingerprint
-
-
 @pytest.fixture(scope="module")
 def e5():
     return msd.load_encoder("e5-small")

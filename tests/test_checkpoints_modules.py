@@ -45,22 +45,12 @@ def write(path, value):
 
 
 def test_prompts_of_a_folder_are_used(tmp_path):
-    """The vectors are those of sentence-transformers, which puts it before texts."""
+    """The vectors are those of sentence-transformers; more of them: test_prompts.py."""
     folder = assemble(tmp_path, "prompt")
     encoder = load_encoder(folder)
     assert encoder.default_prompt == "The dog: "
-    known, found = expected(folder), encoder.encode(TEXTS)
-    np.testing.assert_allclose(found, known, atol=TOLERANCE, rtol=0)
-    plain = load_encoder(folder, prompts={})
-    assert plain.default_prompt == ""
-    given = plain.encode(["The dog: " + text for text in TEXTS])
-    np.testing.assert_allclose(found, given, atol=1e-6)
-    settings = {"prompts": {"query": "The dog: ", "document": ""}}
-    write(folder / "config_sentence_transformers.json", settings)
-    encoder = load_encoder(folder)
-    np.testing.assert_allclose(encoder.encode_query(TEXTS), known, atol=TOLERANCE)
-    for encode in (encoder.encode, encoder.encode_document):
-        np.testing.assert_allclose(encode(TEXTS), plain.encode(TEXTS), atol=1e-6)
+    found = encoder.encode(TEXTS)
+    np.testing.assert_allclose(found, expected(folder), atol=TOLERANCE, rtol=0)
 
 
 def test_keys_that_are_not_known_are_said(tmp_path, caplog):

@@ -69,14 +69,6 @@ def test_any_prefix_and_old_names_give_the_same_weights(family, copy):
     assert other_fields == fields and same(other, arrays)
 
 
-def test_shards_are_refused(copy):
-    folder = copy()
-    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
-    (folder / "model.safetensors.index.json").write_text("{}")
-    with pytest.raises(InputError, match="index.json.*save_pretrained.*max_shard_size"):
-        read_checkpoint(folder)
-
-
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
 def test_other_floats_become_float32(kind, copy):
     folder = copy(tensors=lambda old: {k: v.astype(kind) for k, v in old.items()})

@@ -94,8 +94,8 @@ def _damage(folder, name, how):
         ),
         ("encoder.json", ('"hidden_dim": 16', '"hidden_dim": 24'), "must have the sha"),
         ("encoder.json", ('"num_heads": 2', '"num_heads": 3'), "must divide"),
+        ("encoder.json", ('"dropout"', '"head_dim": 0, "dropout"'), "greater than or"),
         ("encoder.json", ('"num_layers": 2', '"num_layers": 1'), "unknown weight"),
-        ("encoder.json", ('"format": 1', '"format": 9'), "one of the formats"),
     ],
 )
 def test_a_damaged_folder_says_what_is_wrong(encoder, tmp_path, name, how, words):

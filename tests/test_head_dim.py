@@ -1,7 +1,5 @@
 """Encoders whose heads are not as wide as the hidden width divided by their number."""
 
-import pickle
-
 import keras
 import numpy as np
 import pytest
@@ -9,9 +7,7 @@ from random_encoder import TEXTS, cosines, random_encoder
 from tokenizer_texts import CORPUS
 
 import keras_msd as msd
-from keras_msd.checks import InputError
 from keras_msd.export import FORMATS
-from keras_msd.models.network import build_model, weight_shapes
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -81,26 +77,7 @@ def test_attention_is_the_formula(encoder):
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_shapes_and_layers_are_those_of_the_config(encoder):
-    config = encoder.config
-    built = {w.path: tuple(w.shape) for w in build_model(config).weights}
-    assert weight_shapes(config) == built
-    query = "body/block_1/self_attention_layer/query/kernel"
-    assert built[query] == (16, 3, 10)
-    with pytest.raises(InputError, match="`num_heads` must divide `hidden_dim`"):
-        encoder.with_config(head_dim=None)
-    with pytest.raises(InputError, match="`head_dim`.*greater than or equal to 1"):
-        encoder.with_config(head_dim=0)
-
-
-def test_it_is_saved_pickled_and_copied_into_students(encoder, tmp_path):
-    encoder.save(tmp_path / "saved")
-    for again in (
-        msd.load_encoder(tmp_path / "saved"),
-        pickle.loads(pickle.dumps(encoder)),
-    ):
-        assert again.fingerprint == encoder.fingerprint
-        np.testing.assert_allclose(again.encode(TEXTS), encoder.encode(TEXTS))
+def test_it_is_copied_into_students(encoder):
     whole = random_encoder(encoder.tokenizer, **THIN | {"repeats": 1})
     student = msd.build_student(
         whole, unit_layers=1, bottleneck_dim=8, unit_from="last"

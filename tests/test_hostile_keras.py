@@ -175,7 +175,7 @@ def test_no_other_file_is_opened_for_weights(tmp_path):
     for name in ("../secret.safetensors", str(secret), "x/../../secret.safetensors"):
         index = {"weight_map": {"a": name}}
         write_json(folder / "model.safetensors.index.json", index)
-        with pytest.raises(InputError, match="index.json"):
+        with pytest.raises(InputError, match="index.json.*save_pretrained.*max_shard"):
             msd.load_encoder(folder)
 
 

@@ -23,8 +23,6 @@ from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokeniz
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
-
-GOLDEN = Path(__file__).parent / "golden"
 PIECES = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab"]
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]
 
@@ -353,15 +351,3 @@ def test_an_unknown_format_is_refused_with_its_card(artefact, tmp_path):
     write_json(folder / "card.json", card | {"format": "x" * 9999})
     said = refused(lambda: load_artefact(folder), "card.json`: `format` must be one of")
     assert len(said) < 400
-
-
-@pytest.mark.parametrize("name", [{"a": 1}, 5])
-def test_a_prompt_that_no_text_names(name, tmp_path):
-    """Found by benchmarks/fuzz.py: it was looked up as it came."""
-    folder = shutil.copytree(GOLDEN / "sentence" / "cls_tanh", tmp_path / "c")
-    shutil.copytree(GOLDEN / "xlm-roberta" / "variant_0", folder, dirs_exist_ok=True)
-    shutil.copytree(GOLDEN / "xlm-roberta" / "tokenizer", folder, dirs_exist_ok=True)
-    path = folder / "config_sentence_transformers.json"
-    settings = {"prompts": {"query": "q: "}, "default_prompt_name": name}
-    write_json(path, settings)
-    refused(lambda: load_checkpoint(folder), "default_prompt_name")

@@ -82,6 +82,8 @@ def by_hand(path, stored):
 
 
 def test_the_numbers_are_those_of_the_formula(encoder, folder):
+    record = json.loads((folder / CONFIG).read_text())
+    assert (record["format"], record["quantize"]) == (2, "int8")
     stored = load_file(folder / WEIGHTS)
     weights, scaled = encoder.weights(), 0
     for path, value in weights.items():
@@ -117,28 +119,6 @@ def test_what_is_loaded_is_what_the_numbers_say(encoder, folder):
         assert value.dtype == np.float32
         np.testing.assert_array_equal(value, by_hand(path, stored))
     assert loaded.tokenizer.fingerprint == encoder.tokenizer.fingerprint
-
-
-def test_the_record_says_how_weights_are_stored(encoder, folder, tmp_path):
-    record = json.loads((folder / CONFIG).read_text())
-    assert (record["format"], record["quantize"]) == (2, "int8")
-    encoder.save(tmp_path / "whole")
-    record = json.loads((tmp_path / "whole" / CONFIG).read_text())
-    assert record["format"] == 1 and "quantize" not in record
-    again = load_encoder(tmp_path / "whole")
-    assert again.fingerprint == encoder.fingerprint
-
-
-def test_a_byte_a_number(bodiless, tmp_path):
-    bodiless.save(tmp_path / "e", quantize="int8")
-    weights = bodiless.weights()
-    rows, width = weights["embedding/word"].shape
-    small = ("embedding/position", "embedding/type", "projection/bias")
-    expected = rows * width + 4 * rows + 24 * 40 + 4 * 40
-    expected += sum(4 * weights[path].size for path in small)
-    size = (tmp_path / "e" / WEIGHTS).stat().st_size
-    header = int.from_bytes((tmp_path / "e" / WEIGHTS).read_bytes()[:8], "little")
-    assert size == 8 + header + expected
 
 
 def test_saved_again_it_has_the_same_bytes(folder, tmp_path):
@@ -215,18 +195,6 @@ def cut(path):
 def test_what_is_tampered_with(folder, change, match):
     tampered(folder, change)
     with pytest.raises(InputError, match=f"(?s){match}"):
-        load_encoder(folder)
-
-
-def test_sizes_are_compared_before_anything_is_read(folder, monkeypatch):
-    def read(*_):
-        raise AssertionError("a tensor was read")
-
-    monkeypatch.setattr("keras_msd.io.tensors.TensorFile.read", read)
-    record = json.loads((folder / CONFIG).read_text())
-    record["config"]["projection_dim"] = 10**9
-    write_json(folder / CONFIG, record)
-    with pytest.raises(InputError, match="projection/.*1000000000"):
         load_encoder(folder)
 
 

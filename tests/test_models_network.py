@@ -64,6 +64,7 @@ def test_encode_traces_a_network_once(tokenizer, monkeypatch, guide):
         {"projection_dim": 5, "projection_bias": False, "num_types": 2},
         {"max_positions": 40, "position_offset": 2, "repeats": 3, "num_layers": 2},
         {"normalize_first": True, "zero_residuals": True, "normalize": False},
+        {"num_heads": 3, "head_dim": 10},
     ],
 )
 def test_shapes_are_known_before_the_network_is_built(fields, tokenizer):

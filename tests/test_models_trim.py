@@ -1,7 +1,6 @@
 """Smaller vocabularies: which pieces stay, and that all else stays as it was."""
 
 import gzip
-import json
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from keras_msd.checks import InputError
 from keras_msd.data.readers import LanguageTexts
-from keras_msd.load import load_encoder
 from keras_msd.models import trim as module
 from keras_msd.models.trim import (
     choose_pieces,
@@ -121,18 +119,6 @@ def test_only_table_and_ids_change(encoder):
     unused = "".join(piece for piece in SPECIAL)
     assert old.vocabulary_size == encoder.config.vocabulary_size - SPARE_ROWS
     assert unused not in named(trimmed.tokenizer, [unused])[0]
-
-
-def test_a_trimmed_encoder_is_saved_and_loaded(tmp_path, unigram):
-    encoder = make_encoder(unigram, bottleneck_dim=4)
-    trimmed = trim_vocabulary(encoder, USED, keep=0.9)
-    trimmed.save(tmp_path / "trimmed")
-    record = json.loads((tmp_path / "trimmed" / "encoder.json").read_text())
-    size = trimmed.tokenizer.vocabulary_size
-    assert record["config"]["vocabulary_size"] == size
-    again = load_encoder(tmp_path / "trimmed")
-    assert again.fingerprint == trimmed.fingerprint != encoder.fingerprint
-    np.testing.assert_array_equal(again.encode(OTHER[:9]), trimmed.encode(OTHER[:9]))
 
 
 def write_corpus(folder, name, rows):

@@ -113,6 +113,8 @@ def test_prompts_mean_what_they_mean_in_sentence_transformers(
     ("settings", "match"),
     [
         ({"prompts": {"a": "A "}, "default_prompt_name": "b"}, "a, document, query"),
+        ({"prompts": {"a": "A "}, "default_prompt_name": 5}, "default_prompt_name"),
+        ({"default_prompt_name": {"a": 1}}, "default_prompt_name"),
         ({"prompts": {"a": 1}}, "prompts.a"),
         ({"prompts": ["a"]}, "`prompts`"),
         ({"similarity_fn_name": "maxsim"}, "similarity_fn_name.*maxsim"),

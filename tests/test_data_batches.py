@@ -2,9 +2,6 @@
 
 import gc
 import itertools
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import keras
@@ -272,39 +269,6 @@ def test_wrong_arguments(table, tmp_path):
             PairBatches(table, **arguments)
 
 
-BLOCKED = """
-import sys
-sys.modules["tensorflow"] = sys.modules["tensorflow_text"] = None
-sys.path.insert(0, {tests!r})
-import keras
-from mean_target import MeanTarget
-from tiny_data import HashGuide, WordEncoder, triples
-from keras_msd.data import GuideStore, PairBatches
-store = GuideStore(HashGuide(), {folder!r})
-guides = {{"teacher": (store, "source")}}
-batches = PairBatches(triples({{"de": 41}}), WordEncoder(), guides, batch_size=8)
-model = MeanTarget()
-model.compile(optimizer=keras.optimizers.SGD(0.0))
-done = model.fit(batches, epochs=3, shuffle=False, verbose=0)
-for epoch, found in enumerate(done.history["loss"]):
-    means = [batches.batch(5 * epoch + i)[1]["teacher"].mean() for i in range(5)]
-    print(abs(found - sum(means) / 5) < 1e-6)
-print(batches.position, len(set(done.history["loss"])))
-"""
-
-
-@pytest.mark.slow
-def test_fit_draws_the_stream_in_order_without_tensorflow(tmp_path):
-    script = BLOCKED.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | {"KERAS_BACKEND": "jax"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.split() == ["True", "True", "True", "15", "3"], done.stderr
-
-
 @pytest.mark.parametrize("processes", [2, 4])
 def test_the_parts_of_all_processes_are_the_batch(table, tmp_path, processes):
     store = GuideStore(HashGuide(), tmp_path / "store")
@@ -367,11 +331,12 @@ def test_shapes(parts):
     assert y["teacher"].dtype.name == "float32"
 
 
-def test_fit_knows_the_steps(parts):
+@pytest.mark.parametrize("make", [pair_dataset, PairBatches])
+def test_fit_draws_the_stream_in_order(parts, make):
     model = MeanTarget()
     model.compile(optimizer=keras.optimizers.SGD(0.0))
-    dataset = pair_dataset(*parts, batch_size=16)
-    history = model.fit(dataset, epochs=3, shuffle=False, verbose=0).history["loss"]
+    data = make(*parts, batch_size=16)
+    history = model.fit(data, epochs=3, shuffle=False, verbose=0).history["loss"]
     batches = PairBatches(*parts, batch_size=16)
     expected = [
         np.mean([batches.batch(10 * e + i)[1]["teacher"].mean() for i in range(10)])

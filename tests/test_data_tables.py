@@ -9,12 +9,10 @@ from tiny_data import WordTokenizer, sentences, triples
 
 from keras_msd.checks import InputError
 from keras_msd.data import (
-    READERS,
     Cleaning,
     Pair,
     Pairs,
     PairTable,
-    Reader,
     TextTable,
     read_pairs,
 )
@@ -317,24 +315,6 @@ def test_sides_of_moses_never_shift(tmp_path):
     (tmp_path / "x.de").write_text("Ein Haus.\nSchlecht.\nEin Hund.\n")
     with pytest.raises(InputError, match="line 2: text must be UTF-8"):
         TextTable.build(read_pairs(tmp_path / "x.en"), tmp_path / "t", dirty_rows=5)
-
-
-def test_a_reader_of_ones_own_may_skip(tmp_path, monkeypatch):
-    def read(path, languages):
-        for line in path.read_text().splitlines():
-            has_sign = "=" in line
-            yield (
-                tuple(line.split("="))
-                if has_sign
-                else InputError(f"{line} has no sign")
-            )
-
-    reader = Reader(suffixes=(".sgn",), read=read)
-    monkeypatch.setitem(READERS, "signs", reader)
-    (tmp_path / "x.en-de.sgn").write_text("a=b\nc\n")
-    pairs = read_pairs(tmp_path / "x.en-de.sgn")
-    table = TextTable.build(pairs, tmp_path / "table", dirty_rows=1)
-    assert table.counts[0]["dirty_rows"] == ["c has no sign"]
 
 
 def test_the_report_shows_them(tmp_path):

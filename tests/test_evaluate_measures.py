@@ -42,17 +42,6 @@ def test_bytes_follow_the_dtype_of_the_weights(dtype, size):
     assert cost(Holder) == {"parameters": 20, "bytes": 20 * size, "table_bytes": 0}
 
 
-def test_a_layer_used_twice_counts_once():
-    shared = keras.layers.Dense(3)
-    inputs = keras.Input((3,))
-
-    class Holder:
-        model = keras.Model(inputs, shared(shared(inputs)))
-
-    assert cost(Holder)["parameters"] == 12
-    assert list(parameters_by_layer(Holder).values()) == [12]
-
-
 def test_speed_is_the_median_of_the_timed_passes(monkeypatch):
     clock = iter([0.0, 4.0, 10.0, 12.0, 20.0, 29.0])
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))

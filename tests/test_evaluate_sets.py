@@ -91,8 +91,6 @@ def test_sets_for_mining_and_retrieval(tmp_path):
             (None, "dev"),
             "`sts2017-extended` has the splits test. Received: 'dev'",
         ),
-        ("stsb", (["fr"],), "lacks fr of .*part dev"),
-        ("tatoeba", (["tr"],), "lacks tur of"),
     ],
 )
 def test_what_is_not_there(data, name, options, message):

@@ -336,10 +336,6 @@ def made(tmp_path, name, content):
             "A house.\tEin Haus.\t1.1\t0.9\t2",
             "A cat.\tEine Katze.\t1\t1\t1",
         ),  # CCAligned
-        ("source\ttarget", "A house.\tEin Haus.", "A cat.\tEine Katze."),
-        ("score\tde\ten", "1.0\tEin Haus.\tA house.", "2\tEine Katze.\tA cat."),
-        ("english\tnon_english", "A house.\tEin Haus.", "A cat.\tEine Katze."),
-        ("A house.\tEin Haus.", "A cat.\tEine Katze.", "", " "),  # blank lines last
     ],
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -442,11 +438,6 @@ def test_blank_lines_last(tmp_path, blank):
     made(tmp_path, "x.de", "Ein Haus.\n" + blank + "Noch eins.\n")
     fails(tmp_path / "x.en", "as many lines")
 
-
-# Moses.
-
-
-# TMX_OF.
 
 TMX_OF = """<?xml version="1.0" encoding="UTF-8"?>
 <tmx version="1.4"><body>{}

@@ -46,13 +46,6 @@ def test_the_first_row_names_the_languages(tmp_path, name, mark):
     assert rows_of(pairs) == [ROWS[0], ("Tea", 'T"e')]
 
 
-def test_columns_may_be_source_and_target(tmp_path):
-    path = written(tmp_path, '"source",target\n"Tea, please.","Tee, ""bitte""."\n')
-    assert rows_of(read_pairs(path, language="de")) == ROWS[1:]
-    with pytest.raises(InputError, match="give `language`"):
-        read_pairs(path)
-
-
 def test_a_bad_row_is_named(tmp_path):
     path = written(tmp_path, "en,de\nA,B\nA,B,C\n")
     with pytest.raises(InputError, match="own.csv`, line 3: a row must have 2 fields"):

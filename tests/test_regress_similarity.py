@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data.batches import tensorflow_dataset
 from keras_msd.data.scored import ScoredBatches, read_scored, scale_gold, scaled_rows
 from keras_msd.losses import CosineSimilarityMSE
 from keras_msd.stages import RegressSimilarity
@@ -98,19 +97,6 @@ def test_a_batch_is_the_tokenised_rows():
             assert (own[mask == 0] == encoder.tokenizer.pad_id).all()
     with pytest.raises(IndexError):
         batches[5]
-
-
-def test_the_dataset_has_the_same_batches():
-    encoder = tiny_encoder()
-    batches = ScoredBatches(ROWS, encoder, batch_size=5, epochs=2, seed=1)
-    dataset = tensorflow_dataset(batches)
-    assert dataset.cardinality() == len(batches) == 8
-    for index, (x, y) in enumerate(dataset):
-        wanted_x, wanted_y = batches[index]
-        assert x.keys() == wanted_x.keys()
-        for name, value in wanted_x.items():
-            np.testing.assert_array_equal(x[name], value)
-        np.testing.assert_array_equal(y["gold"], wanted_y["gold"])
 
 
 def test_batches_refuse_what_does_not_fit():

@@ -54,7 +54,7 @@ def assert_exact(row):
     ("backend", "devices"), [("jax", 2), ("tensorflow", 2), ("tensorflow", 3)]
 )
 def test_devices_train_as_one(bench, backend, devices, compiled):
-    """In float32: test_jax.py and test_stages_mirrored.py."""
+    """In float32, under TensorFlow: test_stages_mirrored.py."""
     # With three, a share is a third: no number of float32, to which Keras rounds.
     pytest.importorskip(backend)
     options = ("--float64", "--steps", 2, "--rows", bench.ROWS[devices])

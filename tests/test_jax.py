@@ -1,6 +1,6 @@
 """JAX, where TensorFlow cannot be imported, computes what TensorFlow computes here.
 
-This file is also the program that runs there, on two devices: it writes what it made.
+This file is also the program that runs there: it writes what it made.
 """
 
 import json
@@ -120,13 +120,11 @@ def goals_of(name):
     return x, y
 
 
-def one_step(name, chunked=True):
+def one_step(name):
     """Return the loss and terms of a stage, and what a step of SGD changed."""
     model = redrawn_network(num_layers=int(name == BODY))
     before = values(model)
     stage = STAGES[name](model)
-    if not chunked:
-        stage.chunk_size = None
     # TensorFlow takes seconds to trace a step: test_stages.py and others do that.
     stage.compile(keras.optimizers.SGD(1.0), run_eagerly=not under_jax())
     x, y = goals_of(name)
@@ -248,22 +246,12 @@ def path_through_everything(folder):
     (folder / "found.json").write_text(json.dumps(found))
 
 
-def on_two_devices():
-    """Return what steps change that are spread over both devices."""
-    spread = msd.distribute.distribution()
-    made = {"replicas": spread.replicas}
-    with spread.scope():
-        return made | one_step("teach_thin_deep")
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     pytest.importorskip("jax")
     path = tmp_path_factory.mktemp("jax")
     root = str(Path(msd.__path__[0]).parent)
     own = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": root}
-    devices = "--xla_force_host_platform_device_count=2"
-    own["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {devices}"
     command = [sys.executable, __file__, str(path)]
     subprocess.run(command, check=True, env=os.environ | own)
     return path
@@ -309,28 +297,6 @@ def test_one_step_changes_every_variable_alike(both, stage):
             assert not here[name].any() and not there[name].any(), name
         else:
             assert_near(there[name], here[name], 1e-4, name)
-
-
-def test_chunks_change_nothing(both):
-    here, _ = both
-    for stage in ("chunked", "teach_thin_deep"):
-        for name, whole in one_step(stage, chunked=False).items():
-            if name.startswith("loss/"):
-                np.testing.assert_allclose(here[name], whole, rtol=1e-5, err_msg=name)
-            else:
-                assert_near(here[name], whole, 1e-5, name)
-
-
-def test_two_devices_train_as_one(folder, both):
-    """In float64, on more devices and in several processes: test_distribute.py."""
-    _, one = both
-    two = dict(np.load(folder / "spread.npz"))
-    assert two.pop("replicas") == 2 and len(two) > 8
-    for name, value in two.items():
-        if name.startswith("loss/"):
-            np.testing.assert_allclose(value, one[name], rtol=1e-5, err_msg=name)
-        else:
-            assert_near(value, one[name], 1e-4, name)
 
 
 @pytest.mark.parametrize("chunk_size", [None, 4])
@@ -414,6 +380,5 @@ if __name__ == "__main__":
     keras.initializers.GlorotUniform.__call__ = zeros
     np.savez(place / "made.npz", **compute())
     np.savez(place / "several.npz", **several_steps())
-    np.savez(place / "spread.npz", **on_two_devices())
     if any(sys.modules[module] is not None for module in BLOCKED):
         sys.exit("TensorFlow was imported")

@@ -115,25 +115,6 @@ print(json.dumps({"recipes": recipes, "export": loaders}))
         assert expected - {Path(path).name for path in paths} == set()
 
 
-@pytest.mark.slow
-def test_a_recipe_runs_from_the_wheel(environment, elsewhere):
-    code = f"""
-import keras_msd
-changes = {{"starts.closed_form": False, "assistant.num_layers": 2}}
-for stage in ("teach_assistant", "align_embedding", "teach_student"):
-    changes[f"stages.{{stage}}.skip"] = True
-keras_msd.recipes.run({RECIPE!r}, "run", "smoke", overrides=changes)
-"""
-    run(environment / "python", "-c", code, folder=elsewhere)
-    scores = json.loads((elsewhere / "run" / "scores.json").read_text())
-    assert (scores["recipe"], scores["scale"]) == (RECIPE, "smoke")
-    rows = {row["name"]: row for row in scores["rows"]}
-    student = rows["student, contrastive_learning"]
-    assert student["parameters"] < rows["assistant"]["parameters"]
-    assert (elsewhere / "run" / "student" / "weights.safetensors").is_file()
-    assert (elsewhere / "run" / "report.html").is_file()
-
-
 def test_the_command_is_installed(environment, elsewhere):
     help_text = run(environment / "keras-msd", "--help", folder=elsewhere)
     assert {"list", "run", "evaluate"} <= set(help_text.split())

@@ -84,7 +84,7 @@ def test_assin_has_classes_of_its_own_and_scores_beside_them(tmp_path):
         ("a.jsonl", '{"premise": "\\ud800", "hypothesis": "b", "label": 0}\n',
          ["line 1: text must be Unicode"]),
         ("a.tsv", "premise\thypothesis\tlabel\nx\ty\t0\nx\ty\n",
-         ["line 3: a line must have as many fields as the first, 3", "Received: 2"]),
+         ["line 3: a line must have 3 fields, as the first", "Received: 2"]),
         ("a.tsv", "premise\thypothesis\tlabel\nx\ty\tnuetral\n",
          ["line 2: a label must be one of entailment, neutral, contradiction",
           "'nuetral'", "Did you mean `neutral`?", "`classes`"]),

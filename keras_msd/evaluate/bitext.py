@@ -12,6 +12,7 @@ from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least, findings
 from keras_msd.data.pair import ENGLISH, language_pair
+from keras_msd.data.readers.lines import tabbed
 from keras_msd.evaluate.measures import (
     DECIMALS,
     SentenceEncoder,
@@ -23,7 +24,7 @@ from keras_msd.evaluate.measures import (
     similarities,
 )
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.parts import SetFile, check_parts, find_parts, read_table
+from keras_msd.evaluate.parts import SetFile, check_parts, find_parts
 
 MARGINS = ("ratio", "distance", "absolute")
 NEIGHBOURS = 4
@@ -389,7 +390,7 @@ def _read_split(sources: Path, targets: Path, gold: Path) -> BuccPart:
     left, right = _sentences(sources), _sentences(targets)
     rows = [{name: row for row, name in enumerate(side)} for side in (left, right)]
     pairs = []
-    for where, fields in read_table(gold, 2):
+    for where, fields in tabbed(gold, 2, "two sentence ids"):
         for side, name, file in zip(rows, fields, (sources, targets), strict=True):
             if name not in side:
                 raise InputError(
@@ -403,7 +404,7 @@ def _read_split(sources: Path, targets: Path, gold: Path) -> BuccPart:
 def _sentences(path: Path) -> dict[str, str]:
     """Return the sentences by name, in the order of the file."""
     sentences: dict[str, str] = {}
-    for where, (name, text) in read_table(path, 2):
+    for where, (name, text) in tabbed(path, 2, "id and sentence"):
         if name in sentences:
             raise InputError(
                 f"{where}: a sentence id must be unique. Received: {name!r:.40} again. "

@@ -9,13 +9,12 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from keras_msd.checks import InputError, existing_folder, one_of
-from keras_msd.data.readers.lines import tabbed
 
 WHOLE: Final = "all"
 CHOOSE: Final = "choose"
@@ -116,30 +115,6 @@ def check_parts(
             f"{', '.join(sorted(parts)) or 'none'}.{first}"
         )
     return {part: parts[part] for part in needed}
-
-
-def read_table(
-    path: str | Path,
-    columns: int,
-    form: str = "a line must have {} tab-separated fields",
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield the lines of `tabbed`, checked to have `columns` fields.
-
-    Args:
-        path: As for `tabbed`.
-        columns: Fields in a line.
-        form: The rule for messages, with `{}` for the number of fields.
-
-    Raises:
-        InputError: See `tabbed`; or a line has another number of fields.
-    """
-    for where, fields in tabbed(path):
-        if len(fields) != columns:
-            raise InputError(
-                f"{where}: {form.format(columns)}. Received: {len(fields)}. Download "
-                "the file again."
-            )
-        yield where, fields
 
 
 def named(part: str) -> dict[str, str]:

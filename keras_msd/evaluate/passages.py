@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, utf8
-from keras_msd.data.readers.lines import read_lines, unpacked
+from keras_msd.data.readers.lines import read_lines, tabbed, unpacked
 from keras_msd.data.readers.tables import json_object
 from keras_msd.evaluate.measures import (
     SentenceEncoder,
@@ -288,22 +288,19 @@ def _rows(path: Path, keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
     A first line of a TSV with the names of the fields is skipped.
     """
-    of_json = unpacked(path).suffix == ".jsonl"
-    for number, line in read_lines(path):
-        where = f"`{path}`, line {number}"
-        if of_json:
-            form = "{" + ", ".join(f'"{key}": ...' for key in keys) + "}"
-            row = json_object(path, number, line, form)
-            yield where, [_value(row, key, where) for key in keys]
-            continue
-        fields = line.split("\t")
-        if len(fields) != len(keys):
-            raise InputError(
-                f"{where}: a line must have {len(keys)} fields, {' TAB '.join(keys)}. "
-                f"Received: {len(fields)}, {line!r:.80}. Correct the line; no text of "
-                "a TSV may have a tab."
+    if unpacked(path).suffix == ".jsonl":
+        form = "{" + ", ".join(f'"{key}": ...' for key in keys) + "}"
+        for number, line in read_lines(path):
+            where, row = (
+                f"`{path}`, line {number}",
+                json_object(path, number, line, form),
             )
-        if number > 1 or list(map(_plain, fields)) != list(map(_plain, keys)):
+            yield where, [_value(row, key, where) for key in keys]
+        return
+    for place, (where, fields) in enumerate(
+        tabbed(path, len(keys), " TAB ".join(keys))
+    ):
+        if place or list(map(_plain, fields)) != list(map(_plain, keys)):
             yield where, fields
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
+from keras_msd.data.readers.lines import tabbed
 from keras_msd.evaluate.measures import (
     SentenceEncoder,
     SentenceVectors,
@@ -29,7 +30,6 @@ from keras_msd.evaluate.parts import (
     find_parts,
     finite,
     halves,
-    read_table,
     rows_of,
 )
 
@@ -40,7 +40,6 @@ TRACKS = (
     *("en-fr", "en-it", "en-nl"),
 )
 PAIRS = 250  # of every track
-FORM = "a row must have {} fields, two sentences and a score"
 STS2017_NAMES = (
     "STS 2017. Its files are `sts2017.test.<xx>-<yy>.tsv.gz` (see docs/corpora.md) or "
     "`STS.<xx>-<yy>.txt` (STS2017-extended.zip), with the two codes in either order. "
@@ -227,7 +226,7 @@ def read_sts(path: str | Path, score: int = 0) -> list[Row]:
             a score is not a finite number.
     """
     rows = []
-    for where, fields in read_table(path, 3, FORM):
+    for where, fields in tabbed(path, 3, "two sentences and a score"):
         text = fields.pop(score)
         first, second = fields
         rows.append((finite(text, where, "a score"), first, second))

@@ -10,7 +10,6 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.arrays import in_chunks
-from keras_msd.checks import InputError
 from keras_msd.data.languages import three_letters
 from keras_msd.data.pair import PairFile, language_pair, pair_code
 from keras_msd.data.readers import moses_partner, moses_rows, read_pairs
@@ -235,6 +234,11 @@ LAYOUTS: dict[str, Callable[..., Any]] = {
 
 
 UN = {r"UNv1\.0\.((?:\w+-\w+|6way)\.\w+)(?:\.gz)?": read_texts}
+UN_NAMES = (
+    "the United Nations Parallel Corpus. Its files are UNv1.0.<xx>-<yy>.<xx> with "
+    "UNv1.0.<xx>-<yy>.<yy>, or UNv1.0.6way.<xx> with UNv1.0.6way.<yy>, plain or .gz. "
+    "Unpack UNv1.0.<xx>-<yy>.tar.gz or UNv1.0.6way.tar.gz there."
+)
 
 
 def score_un(
@@ -315,16 +319,9 @@ def find_un(
     there, found = find_parts(folder, UN), {}
     for source, target in map(language_pair, languages):
         pair = f"{source}-{target}"
-        names = [it for it in (f"{pair}.{source}", f"6way.{source}") if it in there]
-        if not names:
-            raise InputError(
-                f"`{folder}` must hold UNv1.0.{pair}.{source} and "
-                f"UNv1.0.{pair}.{target}, or UNv1.0.6way.{source} and "
-                f"UNv1.0.6way.{target}, plain or .gz, at any depth. Received: no file "
-                f"of these names in `{source}`. Unpack UNv1.0.{pair}.tar.gz or "
-                "UNv1.0.6way.tar.gz of the United Nations Parallel Corpus there."
-            )
-        [first] = there[names[0]].paths
+        name, of_six = f"{pair}.{source}", f"6way.{source}"
+        name = of_six if of_six in there and name not in there else name
+        [first] = check_parts(there, [name], UN_NAMES, folder)[name].paths
         found[pair] = SetFile((first, moses_partner(first, target)), DistinctPairs)
     return found
 
@@ -346,22 +343,18 @@ def find_held_out(
     by_code: dict[str, list[PairFile]] = {}
     for file in read_pairs(folder).files:
         by_code.setdefault(pair_code(*file.languages), []).append(file)
-    asked = by_code if languages is None else languages
-    codes = {pair_code(*language_pair(code)): code for code in asked}
-    if absent := codes.keys() - by_code.keys():
-        names = ", ".join(sorted(f"`{codes[code]}`" for code in absent))
-        raise InputError(
-            f"`{folder}` must hold pairs held out of training, in each language. "
-            f"Received: no file for {names}. Put <corpus>.en-<xx>.tsv.gz there."
-        )
-    return {
+    there = {
         code: SetFile(
             tuple(path for file in files for path in file.paths),
             partial(_rows_of, files),
         )
         for code, files in by_code.items()
-        if code in codes
     }
+    codes = list(there)
+    if languages is not None:
+        codes = [pair_code(*language_pair(code)) for code in languages]
+    what = "the pairs held out of training. Put <corpus>.en-<xx>.tsv.gz there."
+    return check_parts(there, codes, what, folder)
 
 
 def _rows_of(files: Iterable[PairFile], *_: Path) -> list[tuple[str, str]]:

@@ -321,16 +321,32 @@ def _iconv(path: Path, charset: str) -> str:
     return f"{convert} {quote(name)} > {target}"
 
 
-def tabbed(path: str | Path) -> Iterator[tuple[str, list[str]]]:
+def tabbed(
+    path: str | Path, count: int | None = None, form: str = "as the first"
+) -> Iterator[tuple[str, list[str]]]:
     """Yield (file and line number, for messages; fields) of each line of a `.tsv`.
 
     The file may be compressed. It has no header and no quoting.
 
+    Args:
+        path: The file.
+        count: Number of fields in a line; by default that of the first line.
+        form: What the fields are, for messages.
+
     Raises:
-        InputError: The file is missing, empty or damaged, or a line is not UTF-8.
+        InputError: The file is missing, empty or damaged, a line is not UTF-8, or it
+            has another number of fields.
     """
     for number, line in read_lines(as_path(path)):
-        yield f"`{path}`, line {number}", line.split("\t")
+        where, fields = f"`{path}`, line {number}", line.split("\t")
+        count = count or len(fields)
+        if len(fields) != count:
+            raise InputError(
+                f"{where}: a line must have {count} fields, {form}. Received: "
+                f"{len(fields)}, {line!r:.80}. Remove the line or the tabs inside its "
+                "texts; of a published set, download the file again."
+            )
+        yield where, fields
 
 
 def csv_rows(path: Path, codes: Sequence[str] = ()) -> Iterator[tuple[str, list[str]]]:

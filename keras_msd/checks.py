@@ -26,29 +26,24 @@ class InputError(ValueError):
 
 def at_least(minimum: float, **named: float | None) -> None:
     """Raise `InputError` unless every named value is `minimum` or more, or None."""
-    for name, value in named.items():
-        if value is not None and not value >= minimum:  # also for NaN
-            raise InputError(
-                f"`{name}` must be at least {minimum}. Received: {name}={value}."
-            )
+    _check(lambda value: value >= minimum, f"at least {minimum}", named)
 
 
 def above(bound: float, **named: float | None) -> None:
     """Raise `InputError` unless every named value is more than `bound`, or None."""
-    for name, value in named.items():
-        if value is not None and not value > bound:
-            raise InputError(
-                f"`{name}` must be above {bound}. Received: {name}={value}."
-            )
+    _check(lambda value: value > bound, f"above {bound}", named)
 
 
 def whole(**named: Any) -> None:
     """Raise `InputError` unless every named value is a whole number, or None."""
+    _check(lambda value: hasattr(value, "__index__"), "a whole number", named)
+
+
+def _check(holds: Callable[[Any], bool], rule: str, named: Mapping[str, Any]) -> None:
     for name, value in named.items():
-        if value is not None and not hasattr(value, "__index__"):
-            raise InputError(
-                f"`{name}` must be a whole number. Received: {name}={value!r:.60}."
-            )
+        if value is not None and not holds(value):  # nothing holds for NaN
+            shown = f"{value!r:.60}" if isinstance(value, str) else value
+            raise InputError(f"`{name}` must be {rule}. Received: {name}={shown}.")
 
 
 def one_of(allowed: Iterable[Any], **named: Any) -> None:
@@ -168,6 +163,18 @@ def findings(error: Any, known: Iterable[str]) -> list[str]:
         else:
             sentences.append(rule)
     return sentences
+
+
+def none_of(wrong: Mapping[str, Any], rule: str, repair: str) -> None:
+    """Raise `InputError` that names all findings, if there are any.
+
+    Args:
+        wrong: Whether it is so, by what is wrong in words.
+        rule: The rule, a sentence.
+        repair: What to do instead, a sentence.
+    """
+    if found := [what for what, is_so in wrong.items() if is_so]:
+        raise InputError(f"{rule} Received: {' and '.join(found)}. {repair}")
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

@@ -110,8 +110,7 @@ class BottleneckEmbedding(keras.layers.Layer):
             self.normalization.build((*token_ids_shape, self.hidden_dim))
 
     def _table(self, name: str, shape: tuple[int, int]) -> Any:
-        normal = keras.initializers.TruncatedNormal(stddev=0.02)
-        return self.add_weight(name=name, shape=shape, initializer=normal)
+        return self.add_weight(name=name, shape=shape, initializer=initial_kernel())
 
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
         """Return the embedded tokens."""

@@ -80,16 +80,6 @@ def pair_of(value: Any, name: str) -> tuple[Any, Any]:
     return value[0], value[1]
 
 
-def _distance(goal: Any, vectors: Any, dims: str) -> Any:
-    if goal.shape[-1] != vectors.shape[-1]:
-        raise InputError(
-            "Target vectors and embeddings must have the same dimension. Received: "
-            f"y_true {tuple(goal.shape)}, y_pred {tuple(vectors.shape)}."
-        )
-    square = ops.square(vectors - goal)
-    return (ops.mean if dims == "mean" else ops.sum)(square, axis=-1)
-
-
 @keras.saving.register_keras_serializable(package="keras_msd")
 class EmbeddingMSE(Float32Loss):
     """Mean squared error between embeddings and target vectors.
@@ -127,11 +117,17 @@ class EmbeddingMSE(Float32Loss):
         Raises:
             InputError: The vectors have different dimensions.
         """
-        return _distance(y_true, y_pred, self.dims)
+        if y_true.shape[-1] != y_pred.shape[-1]:
+            raise InputError(
+                "Target vectors and embeddings must have the same dimension. Received: "
+                f"y_true {tuple(y_true.shape)}, y_pred {tuple(y_pred.shape)}."
+            )
+        square = ops.square(y_pred - y_true)
+        return (ops.mean if self.dims == "mean" else ops.sum)(square, axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")
-class FeatureDistillation(Float32Loss):
+class FeatureDistillation(EmbeddingMSE):
     """Squared distances to the teacher's vectors, summed over both sides.
 
     With `dims="sum"`, row i is `sum_k (source[i, k] - teacher_source[i, k])^2 + sum_k
@@ -158,10 +154,6 @@ class FeatureDistillation(Float32Loss):
         3.0
     """
 
-    def __init__(self, dims: str = "mean", **options: Any) -> None:
-        super().__init__({"dims": dims}, **options)
-        checks.one_of(get_args(Dims), dims=dims)
-
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Return one number per row of the batch.
 
@@ -169,8 +161,8 @@ class FeatureDistillation(Float32Loss):
             InputError: An argument is not a pair, or the vectors have different
                 dimensions.
         """
-        sides = zip(pair_of(y_true, "y_true"), pair_of(y_pred, "y_pred"), strict=True)
-        return sum(_distance(goal, part, self.dims) for goal, part in sides)
+        one = super().call
+        return sum(map(one, pair_of(y_true, "y_true"), pair_of(y_pred, "y_pred")))
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")

@@ -260,11 +260,8 @@ class GuideStore:
             InputError: See `targets`.
         """
         size = self.chunk_size
-        slices = checked_slices(sentences, size)
-        if progress:
-            slices = track(slices, total=total, what="Guide vectors", steps=size)
         missing: dict[bytes, str] = {}
-        for texts in slices:
+        for texts in checked_slices(sentences, size, total, progress):
             keys = [text_hash(text) for text in texts]
             unknown = self._find(keys) < 0
             missing |= compress(zip(keys, texts, strict=True), unknown.tolist())
@@ -389,10 +386,8 @@ class ShardedStore:
         Raises:
             InputError: See `GuideStore.build`.
         """
-        slices = checked_slices(sentences, SLICE)
-        if progress:
-            slices = track(slices, total=total, what="Guide vectors", steps=SLICE)
         waiting: list[list[str]] = [[] for _ in self.stores]
+        slices = checked_slices(sentences, SLICE, total, progress)
         for text in chain.from_iterable(slices):
             shard = shard_of(text, len(self.stores))
             waiting[shard].append(text)
@@ -432,9 +427,14 @@ def _count(folder: Path, shards: int | None) -> int:
     return count
 
 
-def checked_slices(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yield lists of at most `size` sentences; check each."""
+def checked_slices(
+    sentences: Iterable[str], size: int, total: int | None, progress: bool
+) -> Iterator[list[str]]:
+    """Yield lists of at most `size` sentences; check each, and show the progress."""
     if isinstance(sentences, str):
         checks.sentences(sentences, "sentences")  # which says what is wrong
-    for number, texts in enumerate(in_chunks(sentences, size)):
+    slices = in_chunks(sentences, size)
+    if progress:
+        slices = track(slices, total, "Guide vectors", steps=size)
+    for number, texts in enumerate(slices):
         yield checks.sentences(texts, "sentences", number * size)

@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from keras_msd import checks
 from keras_msd.arrays import in_chunks
-from keras_msd.checks import InputError, explained, one_of, require
+from keras_msd.checks import InputError, above, explained, one_of, require
 from keras_msd.evaluate.measures import cost
 
 SCHEMES = ("http", "https")
@@ -62,13 +61,17 @@ class EmbeddingsAPI:
         self, address: str, key: str | None = None, timeout: float = 60
     ) -> None:
         base, _, model = address.partition("#")
-        with checks.explained(_malformed(address), ValueError):
+        malformed = (
+            "An address must begin with http:// or https://. Received: "
+            f"{address!r:.80}. Write it as http://127.0.0.1:8000/v1, or with a model "
+            "after it, http://127.0.0.1:8000/v1#tiny12."
+        )
+        with explained(malformed, ValueError):
             parts = urlsplit(base)
-            well_formed = parts.scheme in SCHEMES and parts.hostname and not parts.query
             _ = parts.port
-        if not well_formed:
-            raise InputError(_malformed(address))
-        checks.above(0, timeout=timeout)
+            if parts.scheme not in SCHEMES or not parts.hostname or parts.query:
+                raise ValueError
+        above(0, timeout=timeout)
         self.address = base.rstrip("/").removesuffix("/embeddings")
         self._headers = {"Content-Type": "application/json", "Accept": "*/*"}
         if key:
@@ -89,12 +92,12 @@ class EmbeddingsAPI:
             answer = self._ask("/embeddings", {"model": self.model, "input": batch})
             vectors += self._vectors(answer, len(batch))
         rule = f"`{self.address}` must return vectors of one dimension. Received: "
-        with checks.explained(f"{rule}different ones.", ValueError, TypeError):
+        with explained(f"{rule}different ones.", ValueError, TypeError):
             return np.asarray(vectors, np.float32)
 
     def _vectors(self, answer: Any, count: int) -> list[list[float]]:
         """Return the vectors of an answer in the order of the texts."""
-        with checks.explained(
+        with explained(
             lambda error: (
                 f"`{self.address}/embeddings` must return an embedding for each of "
                 f"{count} texts. Received: {json.dumps(answer)[:SHOWN]}. Check that it "
@@ -128,7 +131,8 @@ class EmbeddingsAPI:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(address, data, self._headers)  # noqa: S310
         try:
-            content = self._content(request)
+            with self._opener.open(request, timeout=self._timeout) as answer:
+                content: bytes = answer.read(LARGEST_ANSWER + 1)
         except urllib.error.HTTPError as error:
             if again and error.code in BUSY:
                 error.close()
@@ -147,7 +151,7 @@ class EmbeddingsAPI:
                 f"`{address}` did not answer: {reason}. Start the server, or correct "
                 "the address."
             ) from error
-        with checks.explained(
+        with explained(
             f"`{address}` must answer with JSON of at most {LARGEST_ANSWER:,} bytes. "
             f"Received: {content[:SHOWN]!r}. Check the address; it often ends in /v1.",
             ValueError,
@@ -157,25 +161,12 @@ class EmbeddingsAPI:
                 raise ValueError
             return json.loads(content)
 
-    def _content(self, request: urllib.request.Request) -> bytes:
-        with self._opener.open(request, timeout=self._timeout) as answer:
-            content: bytes = answer.read(LARGEST_ANSWER + 1)
-            return content
-
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect is an error: it could hand the key to another server."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
-
-
-def _malformed(address: str) -> str:
-    return (
-        f"An address must begin with http:// or https://. Received: {address!r:.80}. "
-        "Write it as http://127.0.0.1:8000/v1, or with a model after it, "
-        "http://127.0.0.1:8000/v1#tiny12."
-    )
 
 
 class MTEBEncoder:

@@ -23,7 +23,7 @@ from tokenizers import Tokenizer as Backend
 from keras_msd.arrays import pad_batch
 from keras_msd.checkpoints import weights as checkpoint
 from keras_msd.checkpoints.checkpoint import load_checkpoint
-from keras_msd.checks import InputError, a_list, one_of
+from keras_msd.checks import InputError, a_list, none_of, one_of
 from keras_msd.export.card import score_title
 from keras_msd.export.formats import Run
 from keras_msd.export.onnx_files import FILE, open_session
@@ -250,11 +250,7 @@ def check_bert(config: EncoderConfig, what: str, repair: str) -> None:
             config.num_heads * config.key_dim != config.hidden_dim
         ),
     }
-    if found := [what for what, is_so in wrong.items() if is_so]:
-        raise InputError(
-            f"{what} holds a BERT. Received: an encoder with {' and '.join(found)}, "
-            f"which no BERT has. {repair}"
-        )
+    none_of(wrong, f"{what} holds a BERT.", f"No BERT has that. {repair}")
 
 
 def write_settings(config: EncoderConfig, folder: Path, tokens: bool) -> None:

@@ -20,7 +20,7 @@ from tokenizers import Regex, models, normalizers
 from tokenizers import Tokenizer as Backend
 
 from keras_msd.checkpoints.checkpoint import load_checkpoint
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, none_of
 from keras_msd.export.formats import Run
 from keras_msd.export.huggingface import (
     backend_of,
@@ -138,12 +138,11 @@ def _rows(config: EncoderConfig, weights: dict[str, np.ndarray]) -> np.ndarray:
         "vectors that are not of length one": not config.normalize,
         "position vectors that differ": (positions != positions[0]).any(),
     }
-    if found := [what for what, is_so in wrong.items() if is_so]:
-        raise InputError(
-            "The format `model2vec` holds a table of token vectors, whose normalised "
-            f"mean is the sentence's vector. Received: {' and '.join(found)}. Use "
-            "another format, such as `onnx`."
-        )
+    rule = (
+        "The format `model2vec` holds a table of token vectors, whose normalised mean "
+        "is the sentence's vector."
+    )
+    none_of(wrong, rule, "Use another format, such as `onnx`.")
     rows = weights[WORD].astype(np.float64)
     if "embedding/projection" in weights:
         rows = rows @ weights["embedding/projection"]

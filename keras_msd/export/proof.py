@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.arrays import in_chunks, unit_rows
+from keras_msd.arrays import in_chunks, similarity_pairs, unit_rows
 from keras_msd.data.corpora import LANGUAGES, example_pairs, example_similarity
 from keras_msd.evaluate.measures import SentenceEncoder
 from keras_msd.evaluate.similarity import Row, across_tracks, sts_aligned
@@ -117,8 +117,8 @@ def limits_of(quantize: str | None, **given: float | None) -> Thresholds:
     chosen = {name: value for name, value in given.items() if value is not None}
     limits = THRESHOLDS[quantize]._replace(**chosen)
     checks.at_least(-1, min_cosine=limits.min_cosine)
-    checks.at_least(0, min_neighbours=limits.min_neighbours)
-    checks.at_least(0, max_sts_loss=limits.max_sts_loss)
+    least, most = limits.min_neighbours, limits.max_sts_loss
+    checks.at_least(0, min_neighbours=least, max_sts_loss=most)
     return limits
 
 
@@ -318,15 +318,10 @@ def row_cosines(before: np.ndarray, after: np.ndarray) -> np.ndarray:
             f"{after.shape}. Nothing was kept."
         )
     before, after = np.asarray(before, np.float64), np.asarray(after, np.float64)
-    finite = np.isfinite(before).all(axis=1) & np.isfinite(after).all(axis=1)
-    left, right = before[finite], after[finite]
-    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    cosines = np.full(len(before), -np.inf)
-    cosines[finite] = np.where(
-        (left == right).all(axis=1),
-        1,
-        np.einsum("nd,nd->n", left, right) / np.where(norms > 0, norms, 1),
-    )
+    with np.errstate(invalid="ignore"):  # of rows that are not finite
+        cosines = similarity_pairs("cosine", before, after)
+    cosines[(before == after).all(axis=1)] = 1
+    cosines[~np.isfinite([before, after]).all(axis=(0, 2))] = -np.inf
     return cosines
 
 

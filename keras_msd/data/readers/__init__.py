@@ -239,15 +239,16 @@ def _format_of(path: Path, languages: Languages, named: bool = True) -> str | No
     return MOSES if _moses_source(path, languages) else None
 
 
-def _suffixes() -> set[str]:
-    return {suffix for reader in READERS.values() for suffix in reader.suffixes}
+def _suffixes() -> list[str]:
+    return [suffix for reader in READERS.values() for suffix in reader.suffixes]
 
 
 def _known() -> str:
     """Return all formats, for messages."""
-    suffixes = ", ".join(it for reader in READERS.values() for it in reader.suffixes)
     packed = "each also .gz, .bz2, .xz or .zst, or in a .zip"
-    return f"{suffixes} ({packed}), or two files `x.en` and `x.<language>`"
+    return (
+        f"{', '.join(_suffixes())} ({packed}), or two files `x.en` and `x.<language>`"
+    )
 
 
 def expanded(
@@ -421,10 +422,8 @@ def _moses_files(path: Path, languages: Languages) -> list[PairFile]:
     """
     stem, code = unpacked(path).stem, unpacked(path).suffix[1:]
     source, beside = _moses_source(path, languages), _beside(path)
-    if source is None:
-        raise _alone(path, f"the English file `{stem}.{ENGLISH}`")
-    if source not in beside:
-        raise _alone(path, f"the file `{stem}.{source}`")
+    if source is None or source not in beside:
+        raise _alone(path, f"the file `{stem}.{source or ENGLISH}`")
     codes = [code]
     if code == source:
         others = sorted(it for it in beside if it != source and not is_english(it))

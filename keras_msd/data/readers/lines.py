@@ -132,25 +132,19 @@ class ZipMember(PosixPath):
 
     def is_file(self) -> bool:
         """Tell whether the archive contains this file."""
-        return self in self.archive_files()
+        return self in self.iterdir()
 
-    def exists(self) -> bool:
-        """Tell whether the archive contains this file."""
-        return self.is_file()
+    exists = is_file
 
     def is_dir(self) -> bool:
         """Tell whether this is the archive itself, which is read as a folder."""
         return not self.is_file()
 
     def iterdir(self) -> Iterator["ZipMember"]:  # type: ignore[override]
-        """Yield the files of the archive, including those in folders."""
-        yield from self.archive_files()
-
-    def archive_files(self) -> list["ZipMember"]:
-        """Return the files of the archive, without those that macOS adds."""
+        """Yield the files of the archive, also in folders, without those of macOS."""
         path = self.archive
         names = _zip_names(path, path.stat().st_mtime_ns)
-        return [ZipMember(path, name) for name in names if name[:2] != "__"]
+        yield from (ZipMember(path, name) for name in names if name[:2] != "__")
 
     def open(self, mode: str = "rb") -> Any:  # type: ignore[override]
         """Open the file for reading bytes."""

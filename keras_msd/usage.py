@@ -72,8 +72,11 @@ def usage_of(values: dict[str, Any], origin: str) -> Usage:
     Raises:
         InputError: One of them does not fit.
     """
-    given = {key: values[key] for key in Usage.model_fields if key in values}
-    given = {key: value for key, value in given.items() if value is not None}
+    given = {
+        key: value
+        for key in Usage.model_fields
+        if (value := values.get(key)) is not None
+    }
     try:
         return Usage(**given)
     except pydantic.ValidationError as error:

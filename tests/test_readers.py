@@ -264,7 +264,11 @@ def test_moses_without_partner(tmp_path):
     path = made(tmp_path, "x.en", b"line\n")
     fails(path, "needs a file `x.<language>` beside it")
     fails(path, "needs the file `x.fr` or `x.fr.gz`", language="fr")
-    fails(made(tmp_path, "y.de", b"a\n"), "needs the file `y.en` beside it", format="moses")
+    fails(
+        made(tmp_path, "y.de", b"a\n"),
+        "needs the file `y.en` beside it",
+        format="moses",
+    )
 
 
 def test_unknown_format_and_language(tmp_path):

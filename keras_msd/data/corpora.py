@@ -237,9 +237,7 @@ def example_pairs(
         Tom shut his eyes. Tom schloss seine Augen.
         Tom shut his eyes. Tom ferma les yeux.
     """
-    codes = _checked(languages)
-    one_of(SPLITS, split=split)
-    at_least(1, count=count)
+    codes = _checked(languages, split, count)
     taken = dict.fromkeys(codes, 0)
     pairs = []
     for texts in _read()[split].sentences:
@@ -278,9 +276,7 @@ def example_similarity(
         >>> [len(rows[code]) for code in ("en", "de")]
         [100, 100]
     """
-    codes = _checked(languages)
-    one_of(SPLITS, split=split)
-    at_least(1, count=count)
+    codes = _checked(languages, split, count)
     sentences, graded = _read()[split]
     return {
         code: [
@@ -366,9 +362,12 @@ def _read() -> dict[str, _Examples]:
     return found
 
 
-def _checked(languages: Sequence[str]) -> list[str]:
+def _checked(
+    languages: Sequence[str], split: str = "train", count: int | None = None
+) -> list[str]:
     codes = list(dict.fromkeys(languages))
-    at_least(1, languages=len(codes))
+    at_least(1, languages=len(codes), count=count)
+    one_of(SPLITS, split=split)
     for code in codes:
         one_of(LANGUAGES, languages=code)
     return codes

@@ -15,60 +15,10 @@ MISTAKEN = {
 }
 CODE = re.compile("[a-z]{2,3}([-_][A-Za-z0-9]{2,4})*")
 TABLE = Path(__file__).with_name("languages.txt")
-CYRILLIC = "WINDOWS-1251 KOI8-R ISO-8859-5 CP866"
-CENTRAL = "WINDOWS-1250 ISO-8859-2"
-BALTIC = "WINDOWS-1257 ISO-8859-13 ISO-8859-4"
-WESTERN = "WINDOWS-1252"
 # Languages, their encodings as iconv and Python know them, usual ones first, and their
 # letters beyond ASCII. Of scripts with many letters: the frequent ones.
-CHARSETS = (
-    ("de", WESTERN, "äöüß"),
-    ("fr", WESTERN, "àâçéèêëîïôûùüœ"),
-    ("es", WESTERN, "áéíñóúü¿¡"),
-    ("pt", WESTERN, "áâãàçéêíóôõú"),
-    ("it", WESTERN, "àèéìòù"),
-    ("nl", WESTERN, "éëïöü"),
-    ("sv fi", WESTERN, "åäöé"),
-    ("da no nb nn", WESTERN, "æøåé"),
-    ("ca oc", WESTERN, "àçèéíïòóúü·"),
-    ("tr az", "ISO-8859-9 WINDOWS-1254", "çğıöşüâîûİ"),
-    ("is fo", WESTERN, "áðéíóúýþæö"),
-    ("pl", CENTRAL, "ąćęłńóśźż"),
-    ("cs", CENTRAL, "áčďéěíňóřšťúůýž"),
-    ("sk", CENTRAL, "áäčďéíĺľňóôŕšťúýž"),
-    ("hu", CENTRAL, "áéíóöőúüű"),
-    ("hr sl bs", CENTRAL, "čćđšž"),
-    ("ro", f"{CENTRAL} ISO-8859-16", "ăâîșțşţ"),
-    ("lt", BALTIC, "ąčęėįšųūž"),
-    ("lv", BALTIC, "āčēģīķļņšūž"),
-    ("et", BALTIC, "äöõüšž"),
-    ("ru be bg mk sr kk", CYRILLIC, "оеаинтсрвлкмдпуяыьгз"),
-    ("uk", "WINDOWS-1251 KOI8-U ISO-8859-5 CP866", "оаинтвіреслкмдупзяьї"),
-    ("el", "WINDOWS-1253 ISO-8859-7", "αοιετσνηυρπκμλςάέίόήώύ"),
-    ("ar fa ur ps", "WINDOWS-1256 ISO-8859-6", "اليمونرتبةهعدسفكقحجأیک"),
-    ("he yi", "WINDOWS-1255 ISO-8859-8", "יוהלאמרתבשנעםדחקפט"),
-    ("th", "CP874", "านรอกเงมยลวดทสตะปบคหแจพชขใไโผซ่้ี"),
-    ("vi", "WINDOWS-1258", "ăâđêôơưáàéèíóòúù\u0300\u0301\u0303\u0309\u0323"),
-    (
-        "zh",
-        "GB18030 BIG5",
-        "的一是不了在人有我他这中大来上国个到说们为子和你地出道也时年得就那要下以生会"
-        "自着去之过家学对可她里后小么心多天而能好都然没日于起还发成事只作当想看文無開"
-        "這來國個說們為時會過學對裡後麼沒於還發當請問點電話書車長門間見現",
-    ),
-    (
-        "ja",
-        "CP932 EUC-JP",
-        "あいうえおかがきくけこさしすせそただちってでとどなにのはばびまみむめもやよらり"
-        "るれろわをんアイウエオカキクケコサシスセソタチツッテトナニノハヒフマミムメモャュ"
-        "ョラリルレロンー。、日本人",
-    ),
-    (
-        "ko",
-        "CP949",
-        "이다는을의에가고한하지로기은사를도자서리나어시대인과아수들해그있일정보",
-    ),
-)
+CHARSETS = Path(__file__).with_name("charsets.txt")
+WESTERN = "WINDOWS-1252"
 OTHER_NAMES = {"CP932": "Shift_JIS", "CP949": "EUC-KR", "CP874": "TIS-620"}
 PARTLY = ("GB18030", "BIG5", "CP949")  # their letters make about half of a text
 ENOUGH = 0.45  # share of characters beyond ASCII that are such letters
@@ -190,7 +140,8 @@ def likely_charset(data: bytes, codes: Iterable[str] = ()) -> Charset:
     asked = {code_of(code) for code in codes} - {"en", None}
     dense = sum(byte > 127 for byte in data) > DENSE * len(data)
     best, found = (0.0 if asked else ENOUGH), Charset(WESTERN)
-    for of_row, charsets, letters in CHARSETS:
+    for row in CHARSETS.read_text(encoding="utf-8").splitlines():
+        of_row, charsets, letters = row.split("\t")
         own = [code for code in of_row.split() if code in asked]
         if not asked and (dense or max(letters) < GREEK):
             own = of_row.split()

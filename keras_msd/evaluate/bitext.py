@@ -96,7 +96,8 @@ def mine(
     """
     sources, targets = checks.sentences(sources), checks.sentences(targets)
     checks.at_least(1, sources=len(sources), targets=len(targets))
-    _check(margin, k)
+    checks.one_of(MARGINS, margin=margin)
+    checks.at_least(1, k=k)
     by_cosine(encoder, "`mine`")
     row = {text: row for row, text in enumerate(dict.fromkeys(sources + targets))}
     vectors = encoded(encoder.encode, list(row))
@@ -112,7 +113,6 @@ def mine_vectors(
     threshold: float | None = None,
 ) -> list[MinedPair]:
     """Do the same as `mine`, from embeddings `(n, dim)` and `(m, dim)`."""
-    _check(margin, k)
     forward, forward_rows = top_k(sources, targets, k)
     backward, backward_rows = top_k(targets, sources, k)
     source_means, target_means = forward.mean(axis=1), backward.mean(axis=1)
@@ -256,11 +256,6 @@ def f1_at(
         "gold": len(known),
         "primary": "f1",
     }
-
-
-def _check(margin: str, k: int) -> None:
-    checks.one_of(MARGINS, margin=margin)
-    checks.at_least(1, k=k)
 
 
 def _score(

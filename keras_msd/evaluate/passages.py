@@ -257,11 +257,6 @@ def _read_set(
                 f"{where}: the query {query!r:.60} must have a passage with a "
                 "relevance above 0. Received: none. Add one, or remove the query."
             )
-    if not kept:
-        raise InputError(
-            f"`{qrels}` must name a relevant passage. Received: only a header. Add a "
-            "line for each query."
-        )
     return PassageSet({query: asked[query] for query in kept}, known, relevance)
 
 
@@ -275,11 +270,6 @@ def _texts(path: Path) -> dict[str, str]:
                 "one of the lines, or give it another id."
             )
         texts[one] = text
-    if not texts:
-        raise InputError(
-            f"`{path}` must hold a text. Received: only a header. Add a line for each "
-            "text."
-        )
     return texts
 
 
@@ -300,8 +290,14 @@ def _rows(path: Path, keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     for place, (where, fields) in enumerate(
         tabbed(path, len(keys), " TAB ".join(keys))
     ):
-        if place or list(map(_plain, fields)) != list(map(_plain, keys)):
+        header = list(map(_plain, fields)) == list(map(_plain, keys)) and not place
+        if not header:
             yield where, fields
+    if header:
+        raise InputError(
+            f"`{path}` must hold {' TAB '.join(keys)}. Received: only a header. Add a "
+            "line for each."
+        )
 
 
 def _plain(name: str) -> str:

@@ -58,20 +58,32 @@ BETWEEN = re.compile(r"[\s_\-./:#]+")
 def parsed(
     records: Iterable[tuple[Any, Any]],
     parse: Callable[[Any, Any], tuple[str, str] | None],
+    titled: Path | None = None,
 ) -> Texts:
     """Yield the texts of each record, or the error that `parse` raises for it.
 
     Args:
         records: The place of each record, and the record.
         parse: Function of both that returns the texts, or None to skip the record.
+        titled: A file that may have names of columns and no more.
+
+    Raises:
+        InputError: The titled file has no other record.
     """
+    empty = True
     for place, record in records:
         try:
             texts: Any = parse(place, record)
         except InputError as error:
             texts = error
         if texts is not None:
+            empty = False
             yield texts
+    if titled and empty:
+        raise InputError(
+            f"`{titled}` must hold a pair. Received: names of columns alone. Give a "
+            "file with pairs."
+        )
 
 
 def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts:
@@ -103,17 +115,17 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
     quoted = _all_quoted(_decoded([row]) for row in first)
     names: Sequence[str] = ()
     texts: Sequence[str] = ()
-    named = empty = False  # whether it has names of columns, and them alone
+    named = False  # whether it has names of columns
 
     def parse(number: int, data: bytes) -> tuple[str, str] | None:
-        nonlocal names, texts, named, empty
+        nonlocal names, texts, named
         line = lines.line_text(path, number, data, languages)
         where = f"`{path}`, line {number}"
         fields = _fields(line, quoted)
         if not names and len(fields) > 1:
             names, texts, header = _tsv_columns(fields, languages, columns, where)
             if header:
-                named = empty = True
+                named = True
                 return None
             if columns is None and lines.english_comes_second(path):
                 raise InputError(
@@ -122,7 +134,6 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
                     f"to `<corpus>.en-{languages[1]}.tsv`; if not, say which column is "
                     'which: `columns=["2", "1"]` (`--columns 2,1`).'
                 )
-        empty = False
         count = len(names) or 2
         if len(fields) != count:
             form = "`{}` TAB `{}`".format(*languages) if count == 2 else "as the first"
@@ -136,9 +147,7 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
         row = dict(zip(names, fields, strict=True))
         return pair_of(row, languages, where, texts)
 
-    yield from parsed(chain(first, rows), parse)
-    if empty:
-        raise _no_pair(path)
+    yield from parsed(chain(first, rows), parse, path)
 
 
 def _decoded(rows: Iterable[tuple[int, bytes]]) -> str:
@@ -193,13 +202,6 @@ def _mended(line: str, fields: Sequence[str]) -> str:
             'or `format="csv"` (`--format csv`).'
         )
     return "Remove the line, or put a tab between a sentence and its translation."
-
-
-def _no_pair(path: Path) -> InputError:
-    return InputError(
-        f"`{path}` must hold a pair. Received: names of columns alone. Give a file "
-        "with pairs."
-    )
 
 
 def _tsv_columns(
@@ -265,20 +267,15 @@ def read_csv(path: Path, languages: Languages, columns: Columns = None) -> Texts
     """
     rows = _csv_rows(path, languages)
     _, names = next(rows)
-    empty = True
 
     def parse(where: str, fields: list[str]) -> tuple[str, str] | None:
-        nonlocal empty
         if [field.strip() for field in fields] == names:  # where files were joined
             return None
-        empty = False
         _check_width(where, fields, names)
         row = dict(zip(names, fields, strict=True))
         return pair_of(row, languages, where, columns)
 
-    yield from parsed(rows, parse)
-    if empty:
-        raise _no_pair(path)
+    yield from parsed(rows, parse, path)
 
 
 def csv_language(path: Path) -> str | None:

@@ -31,11 +31,6 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 import keras
 import pytest
 
-SHARED_DATA = Path(
-    os.environ.get("KERAS_MSD_DATA", Path(__file__).parents[2] / "shared" / "data")
-)
-
-
 # The files that take longest go first, so that processes end at about the same time.
 SLOWEST = [
     f"test_{name}.py"
@@ -73,14 +68,18 @@ def no_op_determinism():
         config.disable_op_determinism()
 
 
-@pytest.fixture
-def eagerly():
-    """Let TensorFlow run one test line by line, without graphs and XLA."""
+def line_by_line():
     import tensorflow as tf
 
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def eagerly():
+    """Let TensorFlow run one test line by line, without graphs and XLA."""
+    yield from line_by_line()
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +89,7 @@ def no_graphs():
     For runs that prove what a recipe does with its settings. That in test_extending.py
     has its graphs.
     """
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    yield from line_by_line()
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +100,6 @@ def no_charts():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(charts, "_svg_text", lambda figure: "<svg></svg>")
         yield
-
-
-@pytest.fixture
-def shared_data() -> Path:
-    """Return the folder of real corpora; skip where there is none."""
-    if not SHARED_DATA.is_dir():
-        pytest.skip("no data folder beside the checkout; set KERAS_MSD_DATA")
-    return SHARED_DATA
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ TEXTS = [
     "ok",
 ]
 
+WITHOUT_NUL = [text for text in TEXTS if "\0" not in text]
+
 KINDS = {
     "student": {},
     "pre-norm": {

@@ -211,8 +211,15 @@ def test_sentences_of_a_language_stand_on_either_side(tmp_path):
     }
     for codes, wanted in texts.items():
         assert list(LanguageTexts(tmp_path, codes.split(","))) == wanted
-    with pytest.raises(InputError, match="'en', 'de', 'fr'. Received: languages='it'"):
-        LanguageTexts(tmp_path, ["it"])
+    for codes, words in {
+        ("it",): "'en', 'de', 'fr'. Received: languages='it'",
+        ("dee",): "Received: languages='dee'. Did you mean `de`",
+        (): "must name a language",
+    }.items():
+        with pytest.raises(InputError, match=words):
+            LanguageTexts(tmp_path, codes)
+    with pytest.raises(InputError, match="does not exist"):
+        LanguageTexts(tmp_path / "no", ["de"])
 
 
 MIXED = [

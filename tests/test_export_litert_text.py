@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from random_encoder import cosines, random_encoder
+from random_encoder import KINDS, cosines, random_encoder
 from tflite_names import check_names
 from tokenizer_texts import CORPUS, made_texts
 
@@ -94,16 +94,7 @@ def test_mediapipe_quantizes_vectors_itself(artefact):
 
 
 def test_another_network_in_halves(tokenizer, tmp_path):
-    encoder = random_encoder(
-        tokenizer,
-        pooling="max",
-        normalize_first=True,
-        projection_dim=6,
-        projection_activation="tanh",
-        max_length=3,
-        position_offset=2,
-        repeats=1,
-    )
+    encoder = random_encoder(tokenizer, **KINDS["pre-norm"])
     exporter.write_text(encoder, tmp_path / "art", "fp16")
     run, texts = load_text(tmp_path / "art"), TEXTS[:4]
     assert cosines(encoder.encode(texts), run(texts)).min() > 0.9999

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from random_encoder import cosines, random_encoder
+from random_encoder import KINDS, cosines, random_encoder
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_msd.export import saved_model
@@ -26,18 +26,9 @@ def batch(encoder, rows, length):
     }
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"repeats": 3},
-        {"normalize_first": True, "activation": "relu", "embedding_layer_norm": False},
-        {"activation": "gelu_tanh", "pooling": "cls", "position_offset": 2},
-        {"pooling": "max", "num_types": 2, "max_positions": 40, "normalize": False},
-        {"projection_dim": 5, "projection_bias": False, "num_layers": 0},
-    ],
-)
-def test_every_kind_of_encoder(tokenizer, fields):
-    encoder = random_encoder(tokenizer, **{"num_layers": 2, "repeats": 1} | fields)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_encoder(tokenizer, kind):
+    encoder = random_encoder(tokenizer, **KINDS[kind])
     network = TensorFlowNetwork(encoder, FULL)
     # An unknown size of the batch takes another way.
     unknown = [tf.TensorSpec([None, None], tf.int32)] * 2

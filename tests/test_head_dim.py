@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from random_encoder import TEXTS, cosines, random_encoder
+from random_encoder import TEXTS, WITHOUT_NUL, cosines, random_encoder
 from tokenizer_texts import CORPUS
 
 import keras_msd as msd
@@ -19,7 +19,6 @@ RUNTIMES = {
     "onnx": "onnxruntime",
 }
 LEAST = {None: 1 - 1e-6, "int8": 0.98}  # cosine of any vector
-ALONE = [text for text in TEXTS if "\0" not in text]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ def test_it_is_copied_into_students(encoder):
 def test_every_runtime_gives_its_vectors(format, quantize, encoder, tmp_path):
     pytest.importorskip(RUNTIMES[format])
     FORMATS[format].write(encoder, tmp_path / "made", quantize)
-    found = FORMATS[format].load(tmp_path / "made")(ALONE)
-    expected = encoder.encode(ALONE)
+    found = FORMATS[format].load(tmp_path / "made")(WITHOUT_NUL)
+    expected = encoder.encode(WITHOUT_NUL)
     assert cosines(found, expected).min() > LEAST[quantize]
     assert np.ptp(expected, axis=0).max() > 0.1  # they could differ

@@ -1,7 +1,5 @@
 """Smaller vocabularies: which pieces stay, and that all else stays as it was."""
 
-import gzip
-
 import numpy as np
 import pytest
 import tensorflow_text
@@ -11,7 +9,6 @@ from tokenizer_texts import CORPUS, made_texts
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from keras_msd.checks import InputError
-from keras_msd.data.readers import LanguageTexts
 from keras_msd.models import trim as module
 from keras_msd.models.trim import (
     choose_pieces,
@@ -119,40 +116,6 @@ def test_only_table_and_ids_change(encoder):
     unused = "".join(piece for piece in SPECIAL)
     assert old.vocabulary_size == encoder.config.vocabulary_size - SPARE_ROWS
     assert unused not in named(trimmed.tokenizer, [unused])[0]
-
-
-def write_corpus(folder, name, rows):
-    folder = folder / "parallel" / "train"
-    folder.mkdir(parents=True, exist_ok=True)
-    with gzip.open(folder / name, "wt", encoding="utf-8") as file:
-        file.writelines(f"{english}\t{other}\n" for english, other in rows)
-
-
-def test_languages_of_a_data_folder(tmp_path, unigram):
-    encoder = make_encoder(unigram)
-    write_corpus(tmp_path, "a.en-de.tsv.gz", [("the cat", "Die Katze schläft")])
-    write_corpus(tmp_path, "b.en-de.tsv.gz", [("a dog", "Das Mädchen")])
-    write_corpus(tmp_path, "a.en-ru.tsv.gz", [("ka lo mi", "Быстрая лиса")])
-
-    def pieces(*languages):
-        return of(*LanguageTexts(tmp_path, languages))
-
-    def of(*texts):
-        return set(trim_vocabulary(encoder, texts).tokenizer.pieces())
-
-    german = ("Die Katze schläft", "Das Mädchen")
-    assert pieces("de") == of(*german)
-    assert pieces("de", "en") == of(*german, "the cat", "a dog") != pieces("de")
-    assert pieces("ru", "de") == of(*german, "Быстрая лиса") != pieces("de")
-    assert pieces("en") == of("the cat", "a dog", "ka lo mi")
-    for codes, words in {
-        ("dee",): "'ru'. Received: languages='dee'. Did you mean `de`",
-        (): "must name a language",
-    }.items():
-        with pytest.raises(InputError, match=words):
-            LanguageTexts(tmp_path, codes)
-    with pytest.raises(InputError, match="does not exist"):
-        LanguageTexts(tmp_path / "no", ["de"])
 
 
 def test_texts_are_walked_through_in_parts(unigram, monkeypatch):

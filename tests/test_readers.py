@@ -497,10 +497,8 @@ def test_inline_elements_keep_words_apart(tmp_path, inline, text):
 @pytest.mark.parametrize(
     "text",
     [
-        "en;de\nA house.;Ein Haus.\n",
         ",en,de\n0,A house.,Ein Haus.\n",  # an index of pandas
         '\ufeffen,de\r\n"A house.",Ein Haus.\r\n\r\n',
-        "id;source;target;date\n1;A house.;Ein Haus.;2024-01-01\n",
     ],
 )
 def test_csv_of_spreadsheets_and_data_frames(tmp_path, text):

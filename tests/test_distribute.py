@@ -18,7 +18,7 @@ from keras_msd.distribute import (
     distribution,
     make_deterministic,
 )
-from keras_msd.recipes.train import PairRows
+from keras_msd.recipes.train import PairRows, batches_of
 from keras_msd.stages import TeachAssistant
 from keras_msd.stages.settings import PairStageSettings
 from keras_msd.testing import tiny_encoder
@@ -203,7 +203,7 @@ def test_a_recipes_stage_never_exceeds_its_buckets(buckets, tokenizer, monkeypat
     encoder = tiny_encoder(tokenizer, max_length=64, num_layers=0)
     shapes = {
         tuple(x[f"{side}_token_ids"].shape for side in ("source", "target"))
-        for x, _ in stage.batches(encoder, {}, 180)
+        for x, _ in batches_of(stage, encoder, {}, 180)
     }
     most = buckets or 6
     assert len(shapes) == most

@@ -29,7 +29,7 @@ MAY_IMPORT_TENSORFLOW = (
     "keras_msd/export/",
     "keras_msd/models/network.py",
     "keras_msd/training/callbacks.py",
-    "keras_msd/training/tensorflow_step.py",
+    "keras_msd/training/tensorflow_",
     "keras_msd/teachers/saved_model.py",
     "keras_msd/tokenizers/graph.py",
 )

@@ -285,7 +285,7 @@ def test_weights_of_corpora_are_those_of_their_files(place):
         recipe = small(place, **{"data.weights": weights} if weights else {})
         run = SimpleNamespace(recipe=recipe, table=lambda settings: Table(range(99)))
         settings = recipe.stages["teach_student"]
-        given.append(train.PairRows(run, "teach_student", settings).order)
+        given.append(train.PairRows(run, "teach_student", settings).options({}))
     half = {f"some.en-{code}.tsv.gz": 0.5 for code in ("de", "fr")}
     assert [one["weights"] for one in given] == [None, half]
 

@@ -13,7 +13,7 @@ from keras_msd.evaluate import read_tatoeba, score_set, sts
 from keras_msd.evaluate.parts import halves
 from keras_msd.io.files import read_json
 from keras_msd.recipes import load_recipe
-from keras_msd.recipes.train import ScoredRows
+from keras_msd.recipes.labelled import ScoredRows
 
 pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 

@@ -10,8 +10,8 @@ from small_recipe import write_rows
 from keras_msd.checks import InputError
 from keras_msd.load import load_encoder
 from keras_msd.recipes import load_recipe, run
+from keras_msd.recipes.labelled import InferenceRows
 from keras_msd.recipes.load import recipe_from
-from keras_msd.recipes.train import InferenceRows
 
 NAMES = ("msd_mbert_nli_stsb", "msd_xlmr_nli_stsb", "msd_sbert_nli_stsb")
 QUICK = {

@@ -81,7 +81,7 @@ def data(tmp_path):
 def test_files_of_the_regression_are_checked_before_work(data, changes, parts):
     from types import SimpleNamespace
 
-    from keras_msd.recipes.train import ScoredRows
+    from keras_msd.recipes.labelled import ScoredRows
 
     regress = {"steps": 1, "sets": {"a": "over_5"}, "dev_set": "a", "languages": ["en"]}
     overrides = {f"stages.regress_similarity.{k}": v for k, v in regress.items()}

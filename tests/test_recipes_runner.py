@@ -48,7 +48,8 @@ def content(folder):
     """Return the bytes of all that a run must give again, by path."""
     names = {"weights.safetensors", "encoder.json", "scores.json", "history.json"}
     files = [path for path in folder.rglob("*") if path.name in names]
-    files += [path for path in folder.rglob("tokenizer/*") if path.is_file()]
+    of_tokenizers = folder.rglob("tokenizer/*")  # also of the step of this name
+    files += [it for it in of_tokenizers if it.is_file() and it.name != "done.json"]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 

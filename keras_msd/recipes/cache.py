@@ -1,19 +1,16 @@
 """The folder of a run: which steps are done, what each was made from, and their files.
 
 A step is skipped where its `done.json` says that it was made from the same settings,
-inputs and versions, and its files have the same checksums. Other runs leave their steps
-in a shared folder, under a hash of what they were made from.
+inputs and versions, and its files have the same checksums.
 """
 
 import json
-import os
-import shutil
 import time
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,15 +36,14 @@ from keras_msd.io.files import (
     remove,
     write_json,
 )
+from keras_msd.recipes.shared_steps import DONE, REUSED, SharedStep
 
-RECIPE, STAGES, DONE, LOCK = "recipe.toml", "stages", "done.json", ".lock"
+RECIPE, STAGES, LOCK = "recipe.toml", "stages", ".lock"
 # In a step's folder: what it has so far, which outlives a stop, and from what.
 UNFINISHED, BEGUN = "unfinished", "begun.txt"
 # In a step's result: seconds spent before the last stop, and what it wrote outside its
 # folder, as paths in the run's.
 BEFORE, ELSEWHERE = "seconds_before", "elsewhere"
-REUSED = "reused"  # also of the record: seconds that it took in another run
-ENTRY, FILES = "entry.json", "files"  # of a shared step
 
 
 class StepName(str):
@@ -257,39 +253,39 @@ class RunFolder:
                 get a note that names the step.
         """
         folder, made_from = self.step(name), made_from or {}
-        unfinished = folder / UNFINISHED
+        unfinished, begun = folder / UNFINISHED, folder / BEGUN
         with explain_full_disk(folder):
-            record = self.done(name, made_from)
-            if record is None:
-                folder.mkdir(parents=True, exist_ok=True)
-                begun, key = folder / BEGUN, key_of(made_from)
-                if not begun.is_file() or begun.read_text("utf-8") != key:
-                    remove(unfinished)  # it is of other settings
-                for path in folder.iterdir():  # has no mark, so nothing relies on it
-                    if path != unfinished:
-                        remove(path)
-                begun.write_text(key, "utf-8")
-                began = time.monotonic()
-                try:
-                    result = dict(action(folder) or {})
-                except Exception as error:
-                    if not isinstance(error, InputError):  # such as a teacher's own
-                        error.add_note(
-                            f"The step `{name}` of `{self.path}` is not done; those "
-                            "before it are. Mend what raised this, and give the same "
-                            "command again."
-                        )
-                    raise
-                remove(begun)
-                seconds = time.monotonic() - began + result.pop(BEFORE, 0.0)
-                left = [path for path in folder.iterdir() if path != unfinished]
-                left += [self.path / path for path in result.pop(ELSEWHERE, ())]
-                record = {"seconds": round(seconds, 3), "made_from": made_from}
-                if REUSED in result:
-                    record[REUSED] = result.pop(REUSED)
-                record["result"] = result
-                record["files"] = checksums(self.path, sorted(left))
-                write_json(folder / DONE, add_seal(record, name))
+            if record := self.done(name, made_from):
+                remove(unfinished)
+                return record
+            folder.mkdir(parents=True, exist_ok=True)
+            key = key_of(made_from)
+            if not begun.is_file() or begun.read_text("utf-8") != key:
+                remove(unfinished)  # it is of other settings
+            for path in folder.iterdir():  # has no mark, so nothing relies on it
+                if path != unfinished:
+                    remove(path)
+            begun.write_text(key, "utf-8")
+            began = time.monotonic()
+            try:
+                result = dict(action(folder) or {})
+            except InputError:
+                raise
+            except Exception as error:  # such as a teacher's own
+                error.add_note(
+                    f"The step `{name}` of `{self.path}` is not done; those before it "
+                    "are. Mend what raised this, and give the same command again."
+                )
+                raise
+            remove(begun)
+            seconds = time.monotonic() - began + result.pop(BEFORE, 0.0)
+            left = [path for path in folder.iterdir() if path != unfinished]
+            left += [self.path / path for path in result.pop(ELSEWHERE, ())]
+            record = {"seconds": round(seconds, 3), "made_from": made_from}
+            if REUSED in result:
+                record[REUSED] = result.pop(REUSED)
+            record |= {"result": result, "files": checksums(self.path, sorted(left))}
+            write_json(folder / DONE, add_seal(record, name))
             remove(unfinished)
         return record
 
@@ -298,9 +294,6 @@ def perform(
     run: Any, step: Step, keys: dict[str, str], shared: Path | None = None
 ) -> dict[str, Any]:
     """Do a step, unless this run or another one has done it; return its record.
-
-    Files of other runs are hard links, or copies where links are impossible, and are
-    compared with their checksums.
 
     Args:
         run: The run.
@@ -313,49 +306,14 @@ def perform(
     """
     folder, parts = run.folder, made_from(run, step, keys)
     key = keys[step.name] = key_of(parts)
-    stored = shared / key if shared and step.shared else None
-
-    def take_or_make(target: Path) -> Mapping[str, Any] | None:
-        if stored:
-            entry = read_checked(stored / ENTRY, key)
-            if entry and not changed_files(stored / FILES, entry["files"]):
-                _link_files(stored / FILES, target, dirs_exist_ok=True)
-                return entry["result"] | {REUSED: entry["seconds"]}
-            remove(stored)
-        return step.run(run, target)
-
-    record = folder.perform(step.name, take_or_make, parts)
-    if stored and not (stored / ENTRY).is_file():
-        _leave(stored, step.name, folder.step(step.name), record)
+    if not (shared and step.shared):
+        return folder.perform(step.name, lambda target: step.run(run, target), parts)
+    stored = SharedStep(shared / key)
+    record = folder.perform(
+        step.name, lambda target: stored.take(target) or step.run(run, target), parts
+    )
+    stored.leave(step.name, folder.step(step.name), record)
     return record
-
-
-def _leave(stored: Path, name: str, folder: Path, record: Mapping[str, Any]) -> None:
-    """Link the files of a step into the shared folder `stored`."""
-    try:
-        with atomic_path(stored) as temporary:
-            files, ignore = temporary / FILES, shutil.ignore_patterns(DONE)
-            _link_files(folder, files, ignore=ignore)
-            entry = {it: record[it] for it in ("result", "seconds")}
-            entry |= {"step": name, "files": checksums(files)}
-            write_json(temporary / ENTRY, add_seal(entry, stored.name))
-    except (OSError, InputError) as error:  # such as a full disk
-        if (stored / ENTRY).is_file():
-            return  # another process has stored the same step in this moment
-        warnings.warn(
-            f"The step `{name}` is done, but cannot be shared with other runs: {error}",
-            stacklevel=3,
-        )
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without links
-        shutil.copy2(source, target)
-
-
-_link_files = partial(shutil.copytree, copy_function=_link)
 
 
 def _used(folder: Path) -> bool:

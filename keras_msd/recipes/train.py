@@ -1,38 +1,21 @@
-"""One stage of a run: what it trains on and is scored on, and its training."""
+"""One stage of a run: what it trains on, and its training."""
 
 import json
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext
 from functools import cached_property
-from itertools import product
 from pathlib import Path
-from typing import Any
-
-import keras
-import numpy as np
+from typing import Any, TypeAlias
 
 from keras_msd.checks import InputError, explained
 from keras_msd.choices import Precision
 from keras_msd.data.batches import Batches, PairBatches
-from keras_msd.data.pair import languages_of_pairs
-from keras_msd.data.scored import (
-    InferenceBatches,
-    ScoredBatches,
-    read_inference,
-    read_scored,
-)
 from keras_msd.distribute import message_of_first
-from keras_msd.evaluate.callbacks import ScoreCallback
-from keras_msd.evaluate.parts import CHOOSE, WHOLE
-from keras_msd.evaluate.rows import score_row
-from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
 from keras_msd.io.files import write_json
-from keras_msd.models.encoder import Encoder
 from keras_msd.recipes.cache import BEFORE, UNFINISHED
+from keras_msd.recipes.curve import ScoreCurve
+from keras_msd.recipes.labelled import InferenceRows, ScoredRows
 from keras_msd.recipes.resources import STEP, Run, check_corpora, corpus_of
-from keras_msd.stages.settings import LAST_TENTH
-from keras_msd.stages.stage import TEACHER, Guide, Stage
+from keras_msd.stages.stage import TEACHER, Guide
 from keras_msd.stages.table import STAGES
 from keras_msd.training import resume
 from keras_msd.training.callbacks import (
@@ -49,7 +32,6 @@ from keras_msd.training.profile import (
 )
 
 EVENTS = "tensorboard"  # folder of what `--tensorboard` asks for
-TRAIN, DEV = "train", "dev"  # splits of labelled pairs
 
 
 class PairRows:
@@ -63,10 +45,10 @@ class PairRows:
 
     made_by: type[Batches] = PairBatches
     unit = "pairs"
-    facts: Mapping[str, Any] = {}
 
     def __init__(self, run: Run, name: str, settings: Any) -> None:
         self.run, self.name, self.settings = run, name, settings
+        self.facts: dict[str, Any] = {}
 
     def files(self) -> list[Path]:
         """Return the files that the stage reads besides corpora."""
@@ -92,34 +74,15 @@ class PairRows:
         pairs = len(self.run.texts_of(self.settings))
         return int(self.settings.training_steps(self.name, pairs))
 
-    @property
-    def order(self) -> dict[str, Any]:
-        """How rows are drawn."""
+    def options(self, guides: Any) -> dict[str, Any]:
+        """Return the arguments that only these batches take."""
+        stores = {to: (self.run.store(of), side) for to, (of, side) in guides.items()}
         data = self.run.recipe.data
         factors = data.weights or {}
         corpora = {file.name: corpus_of(file.name) for file in self.rows.files}
         weights = {f: factors[name] for f, name in corpora.items() if name in factors}
-        return {"temperature": data.temperature, "weights": weights or None}
-
-    def options(self, guides: Any) -> dict[str, Any]:
-        """Return the arguments that only these batches take."""
-        stores = {to: (self.run.store(of), side) for to, (of, side) in guides.items()}
-        return {"guides": stores, **self.order}
-
-    def batches(self, encoder: Any, guides: Any, steps: int) -> Any:
-        """Return the batches of so many training steps, under this backend."""
-        size = self.settings.batch_size
-        return self.made_by(
-            self.rows,
-            encoder,
-            batch_size=size,
-            max_length=self.run.recipe.data.max_length,
-            epochs=-(-steps // (len(self.rows) // size)),
-            steps=steps,
-            seed=self.run.seed(self.name),
-            buckets=self.settings.buckets,
-            **self.options(guides),
-        )
+        order = {"temperature": data.temperature, "weights": weights or None}
+        return {"guides": stores, **order}
 
     def watch(self, encoder: Any, steps: int, history: dict[str, Any]) -> Any:
         """Return a callback that scores the encoder during the stage, or None.
@@ -133,219 +96,33 @@ class PairRows:
         return ScoreCurve(self.run, encoder, scored, steps, history) if scored else None
 
 
-class ScoreCurve(keras.callbacks.Callback):
-    """Scores an encoder several times during a stage.
-
-    Args:
-        run: The run.
-        encoder: What is scored.
-        scored: The number of scores, the last at the end, or "last_tenth".
-        steps: Training steps of the stage.
-        history: Gets `scores`: `{"steps": [...], "cross_lingual": [...]}`, and a list
-            of the scores of each track across languages, such as `en-de`; for
-            "last_tenth" under that name.
-    """
-
-    def __init__(
-        self, run: Run, encoder: Any, scored: Any, steps: int, history: dict[str, Any]
-    ) -> None:
-        super().__init__()
-        self._run, self._encoder, self._done = run, encoder, 0
-        if scored == LAST_TENTH:
-            self._places, key = {round(steps * 0.9), steps}, LAST_TENTH
-        else:
-            count, key = min(scored, steps), "scores"
-            self._places = {round(steps * part / count) for part in range(1, count + 1)}
-        self._curve: dict[str, list[float]] = {"steps": [], "cross_lingual": []}
-        history[key] = self._curve
-
-    def get_state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
-        return {"done": self._done, "curve": self._curve}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Resume from a state."""
-        self._done = state["done"]
-        self._curve.update(state["curve"])
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Score after the chosen training steps."""
-        self._done += 1
-        if self._done in self._places:
-            recipe, data_dir = self._run.recipe.settings(), self._run.data_dir
-            rounding = self.model.rounding
-            with rounding.stored_weights() if rounding else nullcontext():
-                row = score_row(recipe, data_dir, self._encoder, full=False)
-            across = {name: it for name, it in row["tracks"].items() if "-" in name}
-            across |= {"steps": self._done, "cross_lingual": row["cross_lingual"]}
-            for name, value in across.items():
-                self._curve.setdefault(name, []).append(value)
-
-    def last(self) -> dict[str, float]:
-        """Return the newest score by its name, if there is one."""
-        scores = self._curve["cross_lingual"]
-        return {"cross_lingual": scores[-1]} if scores else {}
-
-    def results(self) -> dict[str, Any]:
-        """Return nothing: the curve is in the history."""
-        return {}
-
-
-class InferenceRows(PairRows):
-    """Pairs of sentences with labels: the rows of all NLI sets of the stage."""
-
-    made_by: type[Batches] = InferenceBatches
-    unit = "rows"
-    folder = "nli"
-    ends: tuple[str, ...] = (".tsv.gz", ".jsonl.gz", ".tsv", ".jsonl")
-
-    def sets(self) -> dict[Path, str]:
-        """Return the training files, each with its set.
-
-        Raises:
-            InputError: A set has none of the stage's languages, or a language no set.
-        """
-        folder, name = self.run.data_dir / self.folder, f"stages.{self.name}"
-        wanted = [*self.settings.sets], self._languages(self.settings.languages)
-        found: dict[tuple[str, ...], Path] = {}
-        for one, code in product(*wanted):
-            paths = (folder / f"{one}.{TRAIN}.{code}{end}" for end in self.ends)
-            if path := next(filter(Path.is_file, paths), None):
-                found[one, code] = path
-        there = {it for names in found for it in names}
-        if absent := [it for names in wanted for it in names if it not in there]:
-            raise InputError(
-                f"`{name}` needs a file of each of its sets, and of each of its "
-                f"languages. Received: none of {', '.join(absent)}. Looked for "
-                f"`{folder}/<set>.{TRAIN}.<xx>` with {' or '.join(self.ends)}. Put one "
-                f"there, or change `{name}.sets` or `.languages`."
-            )
-        return {path: one for (one, _), path in found.items()}
-
-    def files(self) -> list[Path]:
-        """Return the training files."""
-        return [*self.sets()]
-
-    def check_files(self) -> None:
-        """Raise `InputError` unless the files are there, with rows for a batch."""
-        self.steps()
-
-    @cached_property
-    def rows(self) -> Any:
-        """The rows of all sets."""
-        parts = [read_inference(path) for path in self.sets()]
-        self.facts = {"rows_skipped": sum(part.skipped for part in parts)}
-        return [row for part in parts for row in part.rows]
-
-    def steps(self) -> int:
-        """Return the stage's training steps."""
-        what = f"rows in {', '.join(f'`{path}`' for path in self.sets())}"
-        return int(self.settings.training_steps(self.name, len(self.rows), what))
-
-    def options(self, guides: Any) -> dict[str, Any]:
-        """Return nothing: these stages have no guides, and rows are drawn evenly."""
-        return {}
-
-    def _languages(self, named: tuple[str, ...]) -> list[str]:
-        of_pairs = languages_of_pairs(self.run.recipe.data.languages)
-        return list(dict.fromkeys(named or (PIVOT, *of_pairs)))
-
-
-class ScoredRows(InferenceRows):
-    """Pairs of sentences with gold scores: the rows of all STS sets of the stage."""
-
-    made_by = ScoredBatches
-    folder = "sts"
-    ends = (".tsv.gz",)
-
-    def files(self) -> list[Path]:
-        """Return the training files, and those that choose the weights."""
-        return [*self.sets(), *self.dev_files().values()]
-
-    def check_files(self) -> None:
-        """Raise `InputError` unless the files are there, with rows for a batch."""
-        _ = self.rows, self.dev_rows()  # what is missing is named first
-        self.steps()
-
-    @cached_property
-    def rows(self) -> Any:
-        """The rows of all sets, gold in [0, 1]."""
-        scales = self.settings.sets
-        files = self.sets().items()
-        return [row for path, name in files for row in read_scored(path, scales[name])]
-
-    def watch(self, encoder: Any, steps: int, history: dict[str, Any]) -> Any:
-        """Return the callback that chooses the stage's weights."""
-        return DevelopmentScores(self, encoder, history)
-
-    def dev_files(self) -> dict[str, Path]:
-        """Return the files that choose the weights, by language.
-
-        For a half also the English file, whose sentences decide it.
-        """
-        whole = self.run.recipe.evaluate.part == WHOLE
-        codes = [*([] if whole else [PIVOT]), *self._dev_languages()]
-        start = f"{self.settings.dev_set}.{DEV}"
-        folder = self.run.data_dir / self.folder
-        return {code: folder / f"{start}.{code}.tsv.gz" for code in codes}
-
-    def dev_rows(self) -> dict[str, list[Any]]:
-        """Return the rows that select the checkpoint: never the reporting half."""
-        rows = {code: read_sts(path) for code, path in self.dev_files().items()}
-        if self.run.recipe.evaluate.part != WHOLE:
-            rows = aligned_part(rows, CHOOSE)
-        return {code: rows[code] for code in self._dev_languages()}
-
-    def _dev_languages(self) -> list[str]:
-        settings = self.settings
-        return self._languages(settings.dev_languages or settings.languages)
-
-
-class DevelopmentScores(ScoreCallback):
-    """Keeps the weights of `regress_similarity` that score best on development rows.
-
-    Args:
-        data: The stage's rows.
-        encoder: What is scored.
-        history: Gets `dev`: `{"steps": [...], "spearman": [...]}`.
-    """
-
-    def __init__(self, data: ScoredRows, encoder: Any, history: dict[str, Any]) -> None:
-        settings, dev = data.settings, data.dev_rows().values()
-
-        def score(scored: Any) -> dict[str, Any]:
-            found = [sts(scored, rows)["spearman"] for rows in dev]
-            mean = round(float(np.mean(found)), 4)
-            return {"spearman": mean, "primary": "spearman"}
-
-        every = settings.evaluate_every or len(data.rows) // settings.batch_size
-        best = {"best_weights": True, "patience": settings.patience}
-        super().__init__(encoder, score, every=every, **best)
-        self._history = history
-
-    def last(self) -> dict[str, float]:
-        """Return the newest score by its name."""
-        return {"dev": self.record[-1]["dev_spearman"]}
-
-    def results(self) -> dict[str, Any]:
-        """Return which weights were kept, and the scores before and after."""
-        scores = [look["dev_spearman"] for look in self.record]
-        steps = [look["step"] for look in self.record]
-        self._history["dev"] = {"steps": steps, "spearman": scores}
-        best = {"best_step": self.best_step, "dev_best": self.best}
-        return best | {"dev_before": scores[0]}
-
-
-ROWS: dict[str, type[PairRows]] = {
+Rows: TypeAlias = PairRows | InferenceRows
+ROWS: dict[str, type[Rows]] = {
     "pairs": PairRows,
     "scored": ScoredRows,
     "inference": InferenceRows,
 }
 
 
-def stage_data(run: Run, name: str, settings: Any) -> PairRows:
+def stage_data(run: Run, name: str, settings: Any) -> Rows:
     """Return what a stage of a run trains on."""
     return ROWS[STAGES[name].rows](run, name, settings)
+
+
+def batches_of(data: Any, encoder: Any, guides: Any, steps: int) -> Any:
+    """Return the batches of so many training steps of a stage's rows."""
+    size = data.settings.batch_size
+    return data.made_by(
+        data.rows,
+        encoder,
+        batch_size=size,
+        max_length=data.run.recipe.data.max_length,
+        epochs=-(-steps // (len(data.rows) // size)),
+        steps=steps,
+        seed=data.run.seed(data.name),
+        buckets=data.settings.buckets,
+        **data.options(guides),
+    )
 
 
 def check_stages(run: Run) -> None:
@@ -398,36 +175,39 @@ def fit(
         InputError: The settings do not fit the data or the number of devices; the loss
             is not finite.
     """
-    step, spread = folder.name, run.distribution
-    if settings.batch_size % spread.replicas:
+    step, spread, size = folder.name, run.distribution, settings.batch_size
+    if size % spread.replicas:
         raise InputError(
             f"`stages.{name}.batch_size` must be a multiple of the number of devices. "
-            f"Received: {settings.batch_size}, {spread.replicas} devices. Change it, "
-            "or take fewer devices."
+            f"Received: {size}, {spread.replicas} devices. Change it, or take fewer "
+            "devices."
         )
     with computing_in(precision):
         encoder = run.encoder(start)
     data = stage_data(run, name, settings)
     steps = data.steps()
-    batches = data.batches(encoder, _guides(run, name, settings, assistant), steps)
+    guides = _guides(run, name, settings, assistant)
+    batches = batches_of(data, encoder, guides, steps)
     if spread.processes > 1 and spread.process == 0:
-        message_of_first(
-            json.dumps({STEP: step})
-        )  # the others need what is on disk now
+        # The others need what is on disk now.
+        message_of_first(json.dumps({STEP: step}))
     if spread.replicas > 1:  # all make its weights together
         with spread.scope(), computing_in(precision):
             encoder = run.encoder(start)
     for layer in settings.frozen:
         encoder.model.get_layer(layer).trainable = False
-    events = None
-    if run.tensorboard:
-        events = EventFile(run.folder.path / EVENTS / step)
-    size = settings.batch_size
+    events = EventFile(run.folder.path / EVENTS / step) if run.tensorboard else None
     history = History(steps, folder / "history.csv", step, size, events)
     watch = history.watch = data.watch(encoder, steps, history.record)
+    record = STAGES[name]
+    arguments: dict[str, Any] = {}
+    if record.needs_teacher_dim:
+        arguments["teacher_dim"] = run.teacher.dim
+    if arrays and (extra := record.extra_step(settings)):
+        arguments[extra.name] = run.array(arrays, extra.name)
     alone = watch is None and spread.replicas == 1
     with spread.scope():
-        stage = _stage(run, name, settings, encoder, arrays)
+        stage = record.build(encoder, settings, **arguments)
         stage.compile(
             optimizer=settings.optimizer(steps),
             steps_per_execution=history.updates_at_once() if alone else 1,
@@ -494,16 +274,3 @@ def _guides(
         found[target] = made[guide], run.target_side if of_translations else side
     further = run.guides_of(settings).items()
     return found | {to: (run.guide(guide), side) for to, (guide, side) in further}
-
-
-def _stage(
-    run: Run, name: str, settings: Any, encoder: Encoder, arrays: str | None
-) -> Stage:
-    """Return the stage that the settings describe."""
-    record = STAGES[name]
-    arguments: dict[str, Any] = {}
-    if record.needs_teacher_dim:
-        arguments["teacher_dim"] = run.teacher.dim
-    if (extra := record.extra_step(settings)) and arrays:
-        arguments[extra.name] = run.array(arrays, extra.name)
-    return record.build(encoder, settings, **arguments)

@@ -7,7 +7,7 @@ from keras_msd.stages.regress_similarity import RegressSimilarity as RegressSimi
 from keras_msd.stages.stage import LossTerm as LossTerm
 from keras_msd.stages.stage import Stage as Stage
 from keras_msd.stages.stage import StageRecord as StageRecord
+from keras_msd.stages.stage import TeachAssistant as TeachAssistant
+from keras_msd.stages.stage import TeachStudent as TeachStudent
 from keras_msd.stages.table import STAGES as STAGES
-from keras_msd.stages.teach_assistant import TeachAssistant as TeachAssistant
-from keras_msd.stages.teach_student import TeachStudent as TeachStudent
 from keras_msd.stages.teach_thin_deep import TeachThinDeep as TeachThinDeep

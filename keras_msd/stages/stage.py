@@ -308,7 +308,6 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         y: Any = None,
         *,
         callbacks: Iterable[keras.callbacks.Callback] | None = None,
-        steps_per_epoch: int | None = None,
         **options: Any,
     ) -> Any:
         """Train like any Keras model. To be able to resume, use `msd.training.fit`.
@@ -317,7 +316,6 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             x: Batches.
             y: As for every Keras model.
             callbacks: As for every Keras model.
-            steps_per_epoch: As for every Keras model.
             **options: As for every Keras model.
 
         Raises:
@@ -333,13 +331,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             first.append(
                 keras.callbacks.LambdaCallback(on_train_begin=lambda _: rewind())
             )
-        return super().fit(
-            own,
-            y,
-            callbacks=[*first, *(callbacks or ())],
-            steps_per_epoch=steps_per_epoch,
-            **options,
-        )
+        return super().fit(own, y, callbacks=[*first, *(callbacks or ())], **options)
 
     def save(self, *arguments: Any, **options: Any) -> None:
         """Raise `InputError`: save the encoder instead."""
@@ -448,6 +440,52 @@ def _network(encoder: Encoder | keras.Model) -> Any:
             "Artefacts and teachers cannot be trained."
         )
     return model
+
+
+class TeachAssistant(Stage):
+    """Stage 1: both sides imitate the teacher's vector of the source side.
+
+    The loss is `mse(source, teacher) + mse(target, teacher)`, where `target` is the
+    translation. The teacher may read only English, so both terms use its vector of the
+    source side. In another printing of equation 2, the second term has its vector of
+    the translation. For that loss, give both terms the weight 0 and add a `LossTerm` of
+    `FeatureDistillation` whose goals are the teacher's vectors of both sides.
+
+    Targets: `teacher` `(n, dim)`, vectors of the source side.
+    Terms: `source_mse`, `target_mse`, means over batch and dims.
+    Arguments: as for `Stage`.
+
+    Source: Ding et al. 2022, eq. 2; Reimers & Gurevych 2020.
+
+    Example:
+        >>> stage = msd.stages.TeachAssistant(msd.testing.tiny_encoder())
+        >>> stage.targets
+        ('teacher',)
+    """
+
+    goals = {"source": "teacher", "target": "teacher"}
+
+
+class TeachStudent(Stage):
+    """Stage 3: the student imitates the assistant's vector of the same sentence.
+
+    The loss is `mse(source, assistant(source)) + mse(target, assistant(target))`, where
+    `target` is the translation.
+
+    Targets: `assistant_source` and `assistant_target` `(n, dim)`, the assistant's
+        vectors of the source side and of the translation.
+    Terms: `source_mse`, `target_mse`, means over batch and dims.
+    Arguments: as for `Stage`.
+
+    Source: Ding et al. 2022, eq. 4.
+
+    Example:
+        >>> stage = msd.stages.TeachStudent(msd.testing.tiny_encoder())
+        >>> stage.targets
+        ('assistant_source', 'assistant_target')
+    """
+
+    goals = {"source": "assistant_source", "target": "assistant_target"}
 
 
 def the_assistant(assistant: Encoder, settings: Any) -> Encoder:

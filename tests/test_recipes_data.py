@@ -13,12 +13,7 @@ from keras_msd.recipes import run, train
 from keras_msd.recipes.listing import describe
 from keras_msd.recipes.load import load_recipe, recipe_names
 from keras_msd.recipes.prepare import take_pairs, take_vectors
-from keras_msd.recipes.resources import (
-    Run,
-    corpus_of,
-    development_pairs,
-    training_pairs,
-)
+from keras_msd.recipes.resources import Run, corpus_of
 from keras_msd.recipes.train import check_stages
 
 # What these recipes read is chosen by licence, not by a paper.
@@ -89,22 +84,19 @@ def test_every_format_is_found(place, tmp_path):
     (folder / "e.en-de.jsonl").write_text(row + "\n", encoding="utf-8")
     write_rows(folder / "a.en-fr.tsv.gz", pairs)
     (folder / "README.md").write_text("not a corpus")
-    recipe = small(place)
-    files = training_pairs(recipe, tmp_path)
+    work = Run(small(place), SimpleNamespace(), [tmp_path], tmp_path)
+    files = work.training_pairs()
     assert [corpus_of(file.name) for file in files] == ["a", "b", "c", "d", "e"]
     assert [pair[:2] for pair in Pairs(files)] == pairs
-    work = Run(recipe, SimpleNamespace(), [tmp_path], tmp_path)
     assert [path.name for path in work.training_files()] == [
         *("a.en-de.tsv.gz", "b.en-de.tsv", "c.de-en.en", "c.de-en.de", "d.tmx"),
         "e.en-de.jsonl",
     ]
-    recipe = small(place, **{"data.corpora": ["e", "c"]})
-    assert [corpus_of(one.name) for one in training_pairs(recipe, tmp_path)] == [
-        "c",
-        "e",
-    ]
+    named = small(place, **{"data.corpora": ["e", "c"]})
+    files = Run(named, SimpleNamespace(), [tmp_path], tmp_path).training_pairs()
+    assert [corpus_of(file.name) for file in files] == ["c", "e"]
     with pytest.raises(InputError, match="parallel/dev` does not exist"):
-        development_pairs(recipe, tmp_path)
+        work.development_pairs()
 
 
 def test_pairs_come_from_several_folders_and_from_lexicons_named(place, tmp_path):

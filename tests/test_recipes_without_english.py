@@ -11,7 +11,7 @@ from keras_msd.io.files import read_json
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.outputs import held_out
-from keras_msd.recipes.resources import Run, corpus_of, training_pairs
+from keras_msd.recipes.resources import Run, corpus_of
 
 pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 
@@ -71,12 +71,15 @@ def test_a_run_on_them(place):
 
 
 def test_only_what_is_asked_for_is_read(place):
-    recipe = load_recipe(NAME, "smoke", CHANGES | {"data.languages": ["de"]})
-    names = [file.name for file in training_pairs(recipe, place / "data")]
+    def files(language):
+        recipe = load_recipe(NAME, "smoke", CHANGES | {"data.languages": [language]})
+        work = Run(recipe, RunFolder(place / "none", recipe), [place / "data"], place)
+        return work.training_pairs()
+
+    names = [file.name for file in files("de")]
     assert names == ["other.en-de.tsv.gz", "some.en-de.tsv.gz"]
-    recipe = load_recipe(NAME, "smoke", CHANGES | {"data.languages": ["fr-de"]})
     with pytest.raises(InputError, match="for `fr-de`.*<corpus>.fr-de.tsv.gz"):
-        training_pairs(recipe, place / "data")
+        files("fr-de")
 
 
 def test_held_out_sentences_of_each_pair(place):

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from keras_msd.checkpoints.packaged import FILES, is_packaged, packaged_card
@@ -19,7 +20,7 @@ from keras_msd.evaluate.parts import named
 from keras_msd.evaluate.rows import score_row, score_teacher_row
 from keras_msd.io.files import atomic_path, write_json
 from keras_msd.recipes.cache import ELSEWHERE, Step
-from keras_msd.recipes.resources import Run, corpus_of, development_pairs
+from keras_msd.recipes.resources import Run, corpus_of
 from keras_msd.recipes.settings import Recipe
 from keras_msd.report.reports import write_report
 from keras_msd.teachers.teacher import default_folder
@@ -40,8 +41,6 @@ def score(
 
 def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
     """Score the teacher after the dense layer that a step left."""
-    from types import SimpleNamespace
-
     matrix = run.array(step, "reduction")
     reduced = SimpleNamespace(encode=lambda texts: run.teacher.encode(texts) @ matrix)
     row = {"dim": matrix.shape[1]}
@@ -138,7 +137,7 @@ def held_out(run: Run) -> tuple[list[str], list[tuple[str, str]]]:
 
 def held_out_pairs(run: Run) -> list[list[Pair]]:
     """Return the first held-out pairs of each pair of languages."""
-    files = development_pairs(run.recipe, run.data_dir)
+    files = run.development_pairs()
     languages = dict.fromkeys(file.languages for file in files)
     each = SENTENCES // len(languages)
     return [

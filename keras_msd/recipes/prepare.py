@@ -19,7 +19,7 @@ from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
 from keras_msd.models.trim import trim_vocabulary, trimming_report
-from keras_msd.recipes.resources import Run, check_corpora, development_pairs
+from keras_msd.recipes.resources import Run, check_corpora
 from keras_msd.recipes.settings import StudentSettings
 from keras_msd.recipes.train import stage_data
 from keras_msd.stages.settings import (
@@ -64,7 +64,7 @@ def check(run: Run) -> None:
 def _check_data(run: Run) -> None:
     files = run.training_pairs()  # each language and corpus is there
     if run.recipe.evaluate.artefacts:  # they are timed on held-out sentences
-        development_pairs(run.recipe, run.data_dir)
+        run.development_pairs()
     check_evaluation_files(run.recipe.settings(), run.data_dir)
     check_corpora("data.weights", [*(run.recipe.data.weights or {})], files)
     guides = {("source", run.teacher), (run.target_side, run.teacher)}

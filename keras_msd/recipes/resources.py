@@ -30,9 +30,6 @@ from keras_msd.tokenizers.loading import load_tokenizer
 from keras_msd.training.profile import faster_precision
 
 TRIMMED = "assistant_trimmed"  # the step of `[assistant.trim]`
-# Keys of what the first of several processes tells the others: a stage that it begins,
-# and at the end what `run` returns.
-STEP, RESULT = "step", "result"
 PRECISION = "precision.json"  # what "auto" was measured to be when the run began
 LAYOUT = "2"  # of what the cache holds: older versions have folders of their own
 
@@ -100,8 +97,28 @@ class Run:
         return tuple(self.given_data)
 
     def training_pairs(self) -> list[PairFile]:
-        """Return the parallel files of the data folders that the recipe names."""
-        return training_pairs(self.recipe, *self.data_dirs)
+        """Return the recipe's corpora, language after language.
+
+        Those of parallel/train/, all where the recipe names none; and those of
+        lexicon/, words and short phrases, that it names.
+
+        Raises:
+            InputError: A folder, a language or a corpus is not there, or two folders
+                have a file of the same name.
+        """
+        corpora = self.recipe.data.corpora
+        folders = [folder / "parallel" / "train" for folder in self.data_dirs]
+        lexicons = [folder / "lexicon" for folder in self.data_dirs if corpora]
+        folders += filter(Path.is_dir, lexicons)
+        return _pairs(self.recipe, folders, corpora)
+
+    def development_pairs(self) -> list[PairFile]:
+        """Return the held-out pairs of the recipe's languages, whatever their corpus.
+
+        Raises:
+            InputError: The folder or a language is not there.
+        """
+        return _pairs(self.recipe, [self.data_dir / "parallel" / "dev"])
 
     def training_files(self) -> list[Path]:
         """Return the paths of the recipe's corpora, each once."""
@@ -299,32 +316,6 @@ def corpus_of(name: str) -> str:
     stem = unpacked(Path(name)).stem
     match = PAIR.search(stem)
     return stem[: match.start()] if match and languages_of(Path(name)) else stem
-
-
-def training_pairs(recipe: Recipe, *data_dirs: Path) -> list[PairFile]:
-    """Return the recipe's corpora, language after language.
-
-    Those of parallel/train/, all where the recipe names none; and those of lexicon/,
-    words and short phrases, that it names.
-
-    Raises:
-        InputError: A folder, a language or a corpus is not there, or two folders have
-            a file of the same name.
-    """
-    corpora = recipe.data.corpora
-    folders = [folder / "parallel" / "train" for folder in data_dirs]
-    lexicons = [folder / "lexicon" for folder in data_dirs] if corpora else []
-    folders += [folder for folder in lexicons if folder.is_dir()]
-    return _pairs(recipe, folders, corpora)
-
-
-def development_pairs(recipe: Recipe, data_dir: Path) -> list[PairFile]:
-    """Return the held-out pairs of the recipe's languages, whatever their corpus.
-
-    Raises:
-        InputError: The folder or a language is not there.
-    """
-    return _pairs(recipe, [data_dir / "parallel" / "dev"])
 
 
 def check_corpora(key: str, names: Sequence[str], files: Iterable[Any]) -> None:

@@ -1,8 +1,6 @@
 """Run a recipe: the list of its steps, each that is not done yet, then the report."""
 
-import json
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,14 +11,13 @@ from keras_msd.distribute import (
     device_settings,
     distribution,
     make_deterministic,
-    message_of_first,
 )
 from keras_msd.io.files import clear_leftovers
 from keras_msd.progress import place
-from keras_msd.recipes import outputs, prepare
+from keras_msd.recipes import outputs, prepare, processes
 from keras_msd.recipes.cache import RunFolder, Step, StepName, locked, perform
 from keras_msd.recipes.load import load_recipe
-from keras_msd.recipes.resources import RESULT, STEP, TRIMMED, Run, default_store_dir
+from keras_msd.recipes.resources import TRIMMED, Run, default_store_dir
 from keras_msd.recipes.settings import Recipe, StudentSettings
 from keras_msd.recipes.train import check_stages, fit, stage_data
 from keras_msd.stages.table import STAGES
@@ -118,7 +115,9 @@ def run(
         spread,
     )
     make_deterministic(recipe.deterministic)
-    return _follow(work) if spread.process else _perform_steps(work, share_steps)
+    if spread.process:
+        return processes.follow(work, steps_of)
+    return _perform_steps(work, share_steps)
 
 
 def _perform_steps(work: Run, share_steps: bool) -> dict[str, Any]:
@@ -145,30 +144,8 @@ def _perform_steps(work: Run, share_steps: bool) -> dict[str, Any]:
                 outputs.write_summary(recipe, where, steps[:number], records)
                 written = time.monotonic()
         result = outputs.write_summary(recipe, where, steps, records)
-    if work.distribution.processes > 1:
-        message_of_first(json.dumps({RESULT: result}))
+    processes.end(work, result)
     return result
-
-
-def _follow(run: Run) -> dict[str, Any]:
-    """Do each stage that the first process begins, until it has ended the run.
-
-    What a stage leaves in its folder is the first's; this process writes its own into
-    a folder that is removed, and reads what later stages begin with on the disk that
-    both see.
-
-    Returns:
-        What the first process returns.
-    """
-    steps: list[Step] = []
-    while STEP in (message := json.loads(message_of_first())):
-        steps = steps or steps_of(run)
-        (step,) = (step for step in steps if step.name == message[STEP])
-        with tempfile.TemporaryDirectory(prefix="keras_msd_") as parent:
-            folder = Path(parent, step.name)
-            folder.mkdir()
-            step.run(run, folder)
-    return dict(message[RESULT])
 
 
 # The list of steps.
@@ -190,9 +167,7 @@ def steps_of(run: Run) -> list[Step]:
 class Steps:
     """Collects the steps of a run in `found`.
 
-    Attributes:
-        found: The steps so far.
-        suffix: What ends the names of the steps that make a further student.
+    `suffix` ends the names of the steps that make a further student.
     """
 
     def __init__(self, run: Run) -> None:
@@ -226,10 +201,7 @@ class Steps:
     ) -> None:
         """Add a score row of the encoder that a step left, if the recipe wants it.
 
-        Args:
-            step: The step.
-            row: As for `Step`.
-            full: Whether it gets all scores, whatever `evaluate.intermediate` says.
+        With `full` it gets all scores, whatever `evaluate.intermediate` says.
         """
         rule = self.recipe.evaluate.intermediate
         if full or rule != "none":
@@ -344,13 +316,7 @@ class Steps:
     def add_student(
         self, name: str, settings: StudentSettings, left: Mapping[str, StepName]
     ) -> None:
-        """Add what makes one student.
-
-        Args:
-            name: Its folder.
-            settings: The student's.
-            left: Steps that left the assistant, as `add_assistant` returns them.
-        """
+        """Add what makes one student, from what `add_assistant` returned."""
         stages, begun = self.recipe.stages_of(settings), settings.start
         origin, guide = left.get(settings.layers), left.get(settings.guide)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
@@ -386,10 +352,7 @@ class Steps:
     ) -> StepName:
         """Add the model that a student's stages train: cut from an assistant, or new.
 
-        Args:
-            settings: The student's.
-            stages: Those of its stages.
-            origin: The step that left the assistant, None for a thin, deep student.
+        `origin` left the assistant; a thin, deep student has none.
         """
         if settings.kind == "recurrent":
             fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}

@@ -220,16 +220,11 @@ class AssistantSettings(Settings):
                 f'exists; received `source = "{self.source}"`. Give the encoder, or '
                 "leave them out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _fits_its_start(self) -> "AssistantSettings":
-        if self.source != "new":
-            return self
-        shape = ["num_layers", "num_heads", "intermediate_dim"]
-        if self.num_layers != 0:  # without a body it has the teacher's dimension
-            shape.insert(1, "hidden_dim")
-        if absent := [key for key in shape if getattr(self, key) is None]:
+        needed = ["num_layers", "hidden_dim", "num_heads", "intermediate_dim"]
+        if self.num_layers == 0:  # without a body it has the teacher's dimension
+            needed.remove("hidden_dim")
+        absent = [key for key in needed if getattr(self, key) is None]
+        if self.source == "new" and absent:
             raise ValueError(f"a new assistant needs {', '.join(absent)}")
         return self
 

@@ -1,6 +1,5 @@
 """One stage of a run: what it trains on, and its training."""
 
-import json
 import sys
 from functools import cached_property
 from pathlib import Path
@@ -9,12 +8,12 @@ from typing import Any, TypeAlias
 from keras_msd.checks import InputError, explained
 from keras_msd.choices import Precision
 from keras_msd.data.batches import Batches, PairBatches
-from keras_msd.distribute import message_of_first
 from keras_msd.io.files import write_json
+from keras_msd.recipes import processes
 from keras_msd.recipes.cache import BEFORE, UNFINISHED
 from keras_msd.recipes.curve import ScoreCurve
 from keras_msd.recipes.labelled import InferenceRows, ScoredRows
-from keras_msd.recipes.resources import STEP, Run, check_corpora, corpus_of
+from keras_msd.recipes.resources import Run, check_corpora, corpus_of
 from keras_msd.stages.stage import TEACHER, Guide
 from keras_msd.stages.table import STAGES
 from keras_msd.training import resume
@@ -188,9 +187,7 @@ def fit(
     steps = data.steps()
     guides = _guides(run, name, settings, assistant)
     batches = batches_of(data, encoder, guides, steps)
-    if spread.processes > 1 and spread.process == 0:
-        # The others need what is on disk now.
-        message_of_first(json.dumps({STEP: step}))
+    processes.begin(run, step)  # the others need what is on disk now
     if spread.replicas > 1:  # all make its weights together
         with spread.scope(), computing_in(precision):
             encoder = run.encoder(start)

@@ -11,7 +11,7 @@ from tiny_data import HashGuide
 import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.evaluate.callbacks import ScoreCallback
-from keras_msd.training.resume import STATE
+from keras_msd.training.checkpoint import STATE
 
 UPDATES = 6
 

@@ -102,15 +102,11 @@ def versions() -> dict[str, str]:
 def made_from(run: Any, step: Step, keys: Mapping[str, str]) -> dict[str, Any]:
     """Return everything that the result of a step depends on, as JSON.
 
-    Args:
-        run: The run; the steps before this one are done.
-        step: The step.
-        keys: Keys of the steps before, see `key_of`.
+    `keys` has the key of each step before, which must be done, see `key_of`.
     """
-    settings = {name: _plain(it) for name, it in step.arguments.items()}
-    inputs = {
-        k: settings.pop(k) for k in [*settings] if isinstance(settings[k], StepName)
-    }
+    given = step.arguments.items()
+    inputs: dict[str, str] = {n: it for n, it in given if isinstance(it, StepName)}
+    settings = {name: _plain(it) for name, it in given if name not in inputs}
     inputs |= {name: name for name in step.reads if name in keys}
     found = {
         "function": step.make.__name__,
@@ -188,13 +184,9 @@ class RunFolder:
     def done(self, name: str, made_from: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the record of a finished step, None if there is none.
 
-        Args:
-            name: The step.
-            made_from: What it is to be made from.
-
         Raises:
-            InputError: It was made from something else, or the record or a file of the
-                step was damaged since.
+            InputError: It was made from something else than `made_from`, or the record
+                or a file of the step was damaged since.
         """
         mark = self.step(name) / DONE
         if not mark.is_file():
@@ -281,9 +273,8 @@ class RunFolder:
             seconds = time.monotonic() - began + result.pop(BEFORE, 0.0)
             left = [path for path in folder.iterdir() if path != unfinished]
             left += [self.path / path for path in result.pop(ELSEWHERE, ())]
-            record = {"seconds": round(seconds, 3), "made_from": made_from}
-            if REUSED in result:
-                record[REUSED] = result.pop(REUSED)
+            reused = {REUSED: result.pop(REUSED)} if REUSED in result else {}
+            record = {"seconds": round(seconds, 3), "made_from": made_from, **reused}
             record |= {"result": result, "files": checksums(self.path, sorted(left))}
             write_json(folder / DONE, add_seal(record, name))
             remove(unfinished)
@@ -295,14 +286,8 @@ def perform(
 ) -> dict[str, Any]:
     """Do a step, unless this run or another one has done it; return its record.
 
-    Args:
-        run: The run.
-        step: The step.
-        keys: Keys of the steps before; gets that of this step.
-        shared: The folder where runs leave steps for each other; None shares none.
-
-    Raises:
-        InputError: As `RunFolder.perform`.
+    `keys` has the key of each step before, and gets that of this step. `shared` is the
+    folder where runs leave steps for each other.
     """
     folder, parts = run.folder, made_from(run, step, keys)
     key = keys[step.name] = key_of(parts)

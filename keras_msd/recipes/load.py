@@ -146,12 +146,7 @@ def recipe_names() -> list[str]:
 
 
 def find_recipe(name: str | Path) -> Place:
-    """Return the place of a recipe, given its name or its file's path.
-
-    Raises:
-        InputError: no recipe has that name, no file is at that path, or the file holds
-            several recipes.
-    """
+    """Return the place of a recipe, given its name or its file's path."""
     text = str(name)
     if text.endswith(".toml") or Path(text).name != text:
         path = existing_file(name, "recipe file")
@@ -201,10 +196,6 @@ def read_layers(place: Place) -> list[Layer]:
     """Return the values of a recipe, below them those of what it extends.
 
     That may extend something else, and so on; the lowest comes first.
-
-    Raises:
-        InputError: A file is missing or is not TOML, or a recipe extends itself on the
-            way.
     """
     layers: list[Layer] = []
     seen: list[Place] = []
@@ -322,11 +313,7 @@ def _nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(layers: Sequence[Layer]) -> "Recipe":
-    """Return the merged values of layers as a `Recipe`.
-
-    Raises:
-        InputError: A key is unknown or missing, or has a value that is not allowed.
-    """
+    """Return the merged values of layers as a `Recipe`."""
     from keras_msd.recipes.settings import Recipe, StudentSettings, stage_records
 
     records, values = stage_records(), merged(layers)
@@ -376,8 +363,7 @@ def _validated(
 ) -> M:
     """Return the values of `layers` at the dotted key `prefix` as a model.
 
-    Raises:
-        InputError: They are something else, with a line for each finding of pydantic.
+    The error has a line for each finding of pydantic.
     """
     from pydantic import ValidationError
 

@@ -64,12 +64,7 @@ class PairRows:
         return self.run.table(self.settings)
 
     def steps(self) -> int:
-        """Return the stage's training steps.
-
-        Raises:
-            InputError: There are fewer rows than in a batch, or too few for
-                `warmup_steps`.
-        """
+        """Return the stage's training steps."""
         pairs = len(self.run.texts_of(self.settings))
         return int(self.settings.training_steps(self.name, pairs))
 
@@ -84,13 +79,7 @@ class PairRows:
         return {"guides": stores, **order}
 
     def watch(self, encoder: Any, steps: int, history: dict[str, Any]) -> Any:
-        """Return a callback that scores the encoder during the stage, or None.
-
-        Args:
-            encoder: What is scored.
-            steps: Training steps of the stage.
-            history: Gets the scores.
-        """
+        """Return what scores the encoder during the stage, into `history`, or None."""
         scored = getattr(self.settings, "scored", None)
         return ScoreCurve(self.run, encoder, scored, steps, history) if scored else None
 
@@ -131,15 +120,8 @@ def check_stages(run: Run) -> None:
         InputError: A stage names a corpus that is not there, or its data are too few
             for a batch or for its warm-up.
     """
-    recipe = run.recipe
-    for name, settings in recipe.stages_in_use():
+    for name, settings in run.recipe.stages_in_use():
         stage_data(run, name, settings).steps()
-    size, pairs = recipe.reduction.batch_size or 0, len(run.texts)
-    if recipe.reduction.widths and pairs < size:
-        raise InputError(
-            "`reduction.batch_size` must be at most the pairs. Received: batch_size="
-            f"{size}, {pairs} pairs. Lower it, or give more."
-        )
 
 
 def fit(

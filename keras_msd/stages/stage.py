@@ -376,12 +376,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         return ops.shape(x["source_token_ids"])[0]
 
     def target_shape(self, target: Tensor, embedding: Tensor) -> tuple[int, ...]:
-        """Return the shape of each row of a target; by default that of an embedding.
-
-        Args:
-            target: Tensor from `y`.
-            embedding: Embeddings of its side.
-        """
+        """Return the shape of each row of a target; by default that of an embedding."""
         return tuple(embedding.shape[1:])
 
     def _check_targets(self, y: Tensors, embeddings: Tensors) -> None:
@@ -550,12 +545,9 @@ class StageRecord:
     def build(
         self, encoder: Encoder, settings: TrainingSettings, **given: Any
     ) -> Stage:
-        """Return the stage that some settings describe.
+        """Return the stage that some settings describe, to train an encoder.
 
-        Args:
-            encoder: The encoder to train.
-            settings: Of the class `settings`.
-            **given: `teacher_dim` if it is needed, and the array of the extra step.
+        `given` are `teacher_dim` if it is needed, and the array of the extra step.
         """
         losses = []
         for name, it in settings.losses.items():

@@ -12,16 +12,14 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from keras_msd.checks import InputError, at_least
 from keras_msd.data.batches import Batches
-from keras_msd.io.files import atomic_path, dotted, file_digest, remove
+from keras_msd.io.files import DamagedError, dotted, remove
 from keras_msd.training.callbacks import NotFiniteError
+from keras_msd.training.checkpoint import read_checkpoint, write_checkpoint
 
-NAME, STATE, CHECKSUM = "update_", "state.safetensors", "checksum.txt"
-STATES = "callback/"  # prefix of the names of arrays in the states of callbacks
+NAME = "update_"  # begins the name of a checkpoint
 KEPT = 2  # the older one is used if the newer one is damaged
 STOPS = signal.SIGINT, signal.SIGTERM
 Logs = dict[str, Any] | None
@@ -159,10 +157,9 @@ class _Saver(keras.callbacks.Callback):
         found = self._found()
         for path in found:
             try:
-                facts, arrays = _read(path)
-            except (OSError, ValueError, SafetensorError) as error:
-                said = f"`{path}` is damaged ({error}); an older one is tried."
-                warnings.warn(said, stacklevel=3)
+                facts, arrays = read_checkpoint(path)
+            except DamagedError as error:
+                warnings.warn(f"{error} An older one is tried.", stacklevel=3)
                 continue
             self._check(path, facts, arrays)
             self.done, self.seconds = facts["done"], facts["seconds"]
@@ -237,18 +234,7 @@ class _Saver(keras.callbacks.Callback):
             "seconds": self.seconds + now - self.began,
             "states": [callback.get_state() for callback in self.with_state],
         }
-
-        def stored(array: np.ndarray) -> dict[str, str]:
-            name = f"{STATES}{len(arrays)}"
-            arrays[name] = array
-            return {"array": name}
-
-        text = json.dumps(facts, default=stored)
-        with atomic_path(self.folder / f"{NAME}{self.done:010d}") as temporary:
-            temporary.mkdir()
-            save_file(arrays, temporary / STATE, {"facts": text})
-            checksum = file_digest(temporary / STATE)
-            (temporary / CHECKSUM).write_text(checksum, encoding="ascii")
+        write_checkpoint(self.folder / f"{NAME}{self.done:010d}", facts, arrays)
         for old in self._found()[KEPT:]:
             remove(old)
         self.saved = time.monotonic()
@@ -281,16 +267,3 @@ def stage_variables(stage: keras.Model) -> Iterator[tuple[str, keras.Variable]]:
     own = (*stage.variables, *stage.metrics_variables)
     for place, variable in enumerate((*own, *stage.optimizer.variables)):
         yield str(place), variable
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    checksum = (path / CHECKSUM).read_text(encoding="ascii")
-    if (received := file_digest(path / STATE)) != checksum:
-        raise ValueError(f"checksum {received}, written was {checksum:.40}")
-    with safe_open(path / STATE, framework="numpy") as file:
-        arrays = {name: file.get_tensor(name) for name in file.keys()}
-
-        def taken(found: dict[str, Any]) -> Any:
-            return arrays.pop(found["array"]) if found.keys() == {"array"} else found
-
-        return json.loads(file.metadata()["facts"], object_hook=taken), arrays

@@ -8,7 +8,7 @@ import typer
 
 from keras_msd.checks import InputError
 from keras_msd.choices import MIN_COMPARED
-from keras_msd.cli.output import calibrated, codes, without_none
+from keras_msd.cli.output import calibrated, codes, lines_with_text, without_none
 from keras_msd.io.files import read_table, read_toml
 
 # For the shell to complete; the table that is read from it imports NumPy.
@@ -171,7 +171,6 @@ def trim(
         min_count: Remove tokens that occur less often.
     """
     from keras_msd.data.readers import LanguageTexts
-    from keras_msd.data.readers.lines import read_texts
 
     if bool(texts) == bool(languages) or bool(languages) != (data is not None):
         options = {"--texts": texts, "--languages": languages, "--data": data}
@@ -190,15 +189,11 @@ def trim(
             f"`{out}` is the encoder itself and would be overwritten. Give another "
             "folder."
         )
-    lines = (line for path in texts or [] for line in read_texts(path))
-    counted: Iterable[str] = [line for line in lines if line.strip()]
-    if texts and not counted:
-        raise InputError(
-            f"`--texts {texts[0]}` must hold a line of text. Received: empty lines. "
-            "Give a file with sentences."
-        )
+    counted: Iterable[str]
     if data is not None:
         counted = LanguageTexts(data, codes(languages))
+    else:
+        counted = [it for path in texts or () for it in lines_with_text(path).values()]
     share = _amount(keep)
     # What imports more comes after the files were read.
     from keras_msd.load import open_encoder

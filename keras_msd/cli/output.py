@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keras_msd.checks import InputError
 from keras_msd.io.files import atomic_path
 from keras_msd.report.runs import SIZES, number, plain
 
@@ -33,6 +34,16 @@ def calibrated(encoder: Any, pairs: Sequence[Path] | None) -> dict[str, Any] | N
 
     names = ", ".join(path.name for path in pairs)
     return calibrate_threshold(encoder, read_pairs(pairs), name=names)
+
+
+def lines_with_text(path: Path) -> dict[int, str]:
+    """Return the lines of a file that hold text by their places, from 0."""
+    from keras_msd.data.readers.lines import read_texts
+
+    texts = {place: it for place, it in enumerate(read_texts(path)) if it.strip()}
+    if not texts:
+        raise InputError(f"`{path}` must hold a line of text. Received: empty lines.")
+    return texts
 
 
 def without_none(**options: Any) -> dict[str, Any]:

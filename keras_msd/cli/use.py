@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli.output import write_vectors
+from keras_msd.cli.output import lines_with_text, write_vectors
 from keras_msd.io.files import atomic_path
 
 CARD = "card"
@@ -121,8 +121,8 @@ def search(
             f"{len(words)} words{f', --queries {queries}' if queries else ''}."
             " Put a query of several words in quotes."
         )
-    asked = [*_lines(queries).values()] if queries else [words[1]]
-    lines = _lines(Path(words[-1]))
+    asked = [*lines_with_text(queries).values()] if queries else [words[1]]
+    lines = lines_with_text(Path(words[-1]))
     places = list(lines)
     # What imports more comes after the files were read.
     from keras_msd import search as find
@@ -145,16 +145,6 @@ def search(
         {"query": query, "matches": matches}
         for query, matches in zip(asked, rows, strict=True)
     ]
-
-
-def _lines(path: Path) -> dict[int, str]:
-    """Return the lines of a file that hold text by their places, from 0."""
-    from keras_msd.data.readers.lines import read_texts
-
-    texts = {place: it for place, it in enumerate(read_texts(path)) if it.strip()}
-    if not texts:
-        raise InputError(f"`{path}` must hold a line of text. Received: empty lines.")
-    return texts
 
 
 def _lowest(threshold: str | None, encoder: Any) -> float:

@@ -80,16 +80,7 @@ def build_student(
     one_of(get_args(TableStart), tables=tables)
     one_of(get_args(UnitFrom), unit_from=unit_from)
     config = assistant.config
-    if unit_layers > config.num_layers or config.repeats != 1:
-        raise InputError(
-            "`unit_layers` must be at most the assistant's layers, each with weights "
-            f"of its own. Received: unit_layers={unit_layers}, assistant layers="
-            f"{config.num_layers}, assistant repeats={config.repeats}."
-        )
-    if repeats is None:
-        divides({"unit_layers": unit_layers}, {"depth": config.num_layers})
-        repeats = config.num_layers // unit_layers
-    at_least(1, unit_layers=unit_layers, repeats=repeats)
+    repeats = unit_repeats(unit_layers, repeats, config.num_layers, config.repeats)
     lengths: dict[str, Any] = {}
     if max_length is not None:
         lengths = {"max_length": max_length, "max_positions": max_length}
@@ -132,6 +123,35 @@ def build_student(
             values[path] = _redrawn(path, values[path], config.pad_id)
     student.set_weights(values, origin="the assistant")
     return student
+
+
+def unit_repeats(
+    unit_layers: int, repeats: int | None, depth: int, assistant_repeats: int = 1
+) -> int:
+    """Return how often a student runs its unit: `repeats`, or as the depth asks.
+
+    Args:
+        unit_layers: Layers of the unit.
+        repeats: As for `build_student`.
+        depth: Layers of the assistant that own weights.
+        assistant_repeats: How often the assistant runs them.
+
+    Raises:
+        InputError: The assistant has fewer layers, or layers that are repeated, or the
+            depth is not divisible by `unit_layers`.
+    """
+    if unit_layers > depth or assistant_repeats != 1:
+        raise InputError(
+            "`unit_layers` must be at most the assistant's layers, each with weights "
+            f"of its own. Received: unit_layers={unit_layers}, assistant layers="
+            f"{depth}, assistant repeats={assistant_repeats}. Take fewer, or another "
+            "assistant."
+        )
+    if repeats is None:
+        divides({"unit_layers": unit_layers}, {"depth": depth})
+        repeats = depth // unit_layers
+    at_least(1, unit_layers=unit_layers, repeats=repeats)
+    return repeats
 
 
 def _redrawn(path: str, values: np.ndarray, pad_id: int | None) -> np.ndarray:

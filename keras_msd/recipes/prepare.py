@@ -12,12 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError, divides, one_of
+from keras_msd.checks import InputError, one_of
 from keras_msd.data.batches import check_reads, guide_rows
 from keras_msd.data.corpora import write_examples
 from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.models.encoder import new_encoder
-from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
+from keras_msd.models.student import (
+    ROWS,
+    build_student,
+    merge_projection,
+    thin_deep,
+    unit_repeats,
+)
 from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.recipes.resources import Run, check_corpora
 from keras_msd.recipes.settings import StudentSettings
@@ -127,14 +133,9 @@ def _check_assistant(run: Run) -> None:
             f"`assistant.projection_dim = {teacher.dim}`, or take a teacher of "
             f"dimension {dim}."
         )
-    depth = shape.num_layers
+    repeated = existing.config.repeats if existing else 1
     for name, student in run.recipe.student.each().items():
-        if student.unit_layers > depth:
-            raise InputError(
-                f"`unit_layers` of {name} must be at most the assistant's layers. "
-                f"Received: unit_layers={student.unit_layers}, num_layers={depth}. "
-                "Lower it."
-            )
+        unit_repeats(student.unit_layers, student.repeats, shape.num_layers, repeated)
         for field, kept in student.pruned.items():
             if kept > (most := getattr(shape, field)):
                 raise InputError(
@@ -142,9 +143,6 @@ def _check_assistant(run: Run) -> None:
                     f"layers are pruned. Received: {field}={kept}, the assistant's "
                     f"{most}. Lower it, or leave it out."
                 )
-        if student.repeats is None:
-            unit = {f"unit_layers of {name}": student.unit_layers}
-            divides(unit, {"num_layers": depth})
 
 
 def write_example_data(run: Run, folder: Path) -> None:

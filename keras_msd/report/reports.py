@@ -432,13 +432,8 @@ def _parts_of_all(folder: Path) -> Iterator[str]:
         yield heading("Recipes that failed")
         yield table(["recipe", "error (results.json)"], failed, words=True)
     if finished:
-        verdicts = [
-            [_linked(name), runs.verdict(run.scores["rows"])[0]]
-            for name, run in finished.items()
-        ]
+        links = (f"<a href='{it}/report.html'>{it}</a>" for it in map(escape, finished))
+        said = (runs.verdict(run.scores["rows"])[0] for run in finished.values())
+        verdicts = zip(map(Html, links), said, strict=True)
         yield heading("What each came to")
         yield table(["run", "verdict (scores.json)"], verdicts, words=True)
-
-
-def _linked(name: str) -> Html:
-    return Html(f"<a href='{escape(name)}/report.html'>{escape(name)}</a>")

@@ -54,7 +54,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}
             text = file.metadata()["facts"]
     except (OSError, ValueError, SafetensorError) as error:
-        raise DamagedError(f"`{path}` is damaged ({error}).") from error
+        raise DamagedError(f"`{path}` is damaged ({error})") from error
 
     def taken(found: dict[str, Any]) -> Any:
         return arrays.pop(found["array"]) if found.keys() == {"array"} else found

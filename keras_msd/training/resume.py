@@ -159,7 +159,7 @@ class _Saver(keras.callbacks.Callback):
             try:
                 facts, arrays = read_checkpoint(path)
             except DamagedError as error:
-                warnings.warn(f"{error} An older one is tried.", stacklevel=3)
+                warnings.warn(f"{error}; an older one is tried.", stacklevel=3)
                 continue
             self._check(path, facts, arrays)
             self.done, self.seconds = facts["done"], facts["seconds"]

@@ -213,10 +213,8 @@ def test_the_tables_of_distil_are_those_of_the_result():
         table = page.split(head)[1].split("\n\n")[0].splitlines()[2:]
         return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
 
-    def check(text, code, size, pairs):
-        if not text:
-            return
-        scores = cells[f"{code}, {size} MB, {pairs} pairs"]["scores"][code]
+    def check(text, code, size, pairs, codes=None):
+        scores = cells[f"{codes or code}, {size} MB, {pairs} pairs"]["scores"][code]
         for number, key in zip(text.split(" / "), ("tatoeba", "dev"), strict=True):
             assert abs(float(number) - scores[key]) < 0.0501
 
@@ -225,6 +223,10 @@ def test_the_tables_of_distil_are_those_of_the_result():
     for name, *shown in by_size:
         for text, size in zip(shown, (12, 16, 24), strict=False):
             check(text, names[name], size, 0)
+    together = lines("| all six, 16 MB | all six, 24 MB |")
+    for name, *shown in together:
+        for text, size in zip(shown, (16, 24), strict=True):
+            check(text, names[name], size, 0, "+".join(names.values()))
     for name, without, trained, kept in lines("| no pairs | 1,500 pairs | kept |"):
         check(without, names[name], 16, 0)
         check(trained, names[name], 16, 1500)

@@ -4,7 +4,6 @@ import gzip
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
 from small_recipe import write_rows
 from table_encoder import Table, spearman
 
@@ -37,7 +36,7 @@ def test_cosines_of_a_kind(vectors, score):
     assert sts(Table(vectors), rows)["spearman"] == score
 
 
-def test_random_vectors_with_ties_equal_brute_force_and_scipy():
+def test_random_vectors_with_ties_equal_brute_force():
     random = np.random.default_rng(1)
     rows = [
         (float(random.integers(0, 6)), f"s{i % 17}", f"t{i % 13}") for i in range(120)
@@ -45,10 +44,6 @@ def test_random_vectors_with_ties_equal_brute_force_and_scipy():
     encoder = Table()
     score = sts(encoder, rows)["spearman"]
     assert score == pytest.approx(spearman(encoder, rows), abs=2e-4)
-    vectors = {k: v / np.linalg.norm(v) for k, v in encoder.vectors.items()}
-    cosine = [round(float(vectors[a] @ vectors[b]), 6) for _, a, b in rows]
-    expected = spearmanr(cosine, [row[0] for row in rows]).statistic
-    assert score == pytest.approx(100 * expected, abs=2e-4)
     assert len(encoder.seen) == len(set(encoder.seen)) == 30
 
 

@@ -230,17 +230,6 @@ def test_what_cannot_be_quantized_is_refused(encoder):
         msd.quantize_embeddings(encoder.encode(TEXTS), "int8", np.ones((2, 3)))
 
 
-def test_quantized_numbers_are_those_of_sentence_transformers(encoder):
-    theirs = pytest.importorskip("sentence_transformers.util.quantization")
-    texts = [pair.source for pair in tiny_pairs()] + TEXTS
-    vectors = encoder.encode(texts)
-    for precision in ("int8", "uint8", "binary", "ubinary"):
-        for options in ({}, {"calibration_embeddings": vectors[2:7]}):
-            ours = msd.quantize_embeddings(vectors, precision, **options)
-            wanted = theirs.quantize_embeddings(vectors, precision, **options)
-            np.testing.assert_array_equal(ours, wanted)
-
-
 @pytest.fixture(scope="module")
 def artefact(encoder, tmp_path_factory):
     graded = [(1, "a", "b"), (0, "a", "c")]

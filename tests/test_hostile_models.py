@@ -114,14 +114,6 @@ def test_a_vocabulary_over_the_limit(tmp_path, monkeypatch):
     refused(lambda: read_checkpoint_tokenizer(tmp_path), f"{path.name}`: {said}")
 
 
-def header(path, tensors, length=None):
-    text = json.dumps(tensors).encode()
-    size = max((t["data_offsets"][1] for t in tensors.values()), default=0)
-    with open(path, "wb") as handle:
-        handle.write(struct.pack("<Q", length or len(text)) + text)
-        handle.truncate(8 + len(text) + size)
-
-
 CONFIG = {
     "model_type": "bert", "vocab_size": 5, "hidden_size": 4, "num_hidden_layers": 1,
     "num_attention_heads": 2, "intermediate_size": 8, "type_vocab_size": 2,
@@ -133,14 +125,13 @@ CONFIG = {
     ("changes", "match"),
     [
         ({"num_hidden_layers": 10**6}, "num_hidden_layers.*128"),
-        ({"hidden_size": 10**12, "num_attention_heads": 7}, "config.json.*must divide"),
         ({"hidden_act": ["gelu"]}, "config.json.*hidden_act"),
         ({"model_type": ["bert"]}, "model_type"),
     ],
 )
 def test_settings_of_a_checkpoint(changes, match, tmp_path):
     write_json(tmp_path / "config.json", CONFIG | changes)
-    header(tmp_path / "model.safetensors", {})
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", 2) + b"{}")
     refused(lambda: read_checkpoint(tmp_path), match)
 
 
@@ -212,7 +203,6 @@ def test_checksums_of_other_files(files, saved, monkeypatch):
     [
         (lambda a: np.full_like(a, np.nan), "finite"),
         (lambda a: a.astype(np.int32), "F32"),
-        (lambda a: a[:-1], "shape"),
     ],
 )
 def test_weights_of_an_encoder(changed, match, saved):

@@ -6,7 +6,6 @@ import pytest
 from test_losses import cosine, ranking
 from test_stages import ROWS, batch, network, terms_of, vectors
 
-from keras_msd import stages
 from keras_msd.checks import InputError
 from keras_msd.load import load_encoder
 from keras_msd.losses import AdditiveMarginSoftmax
@@ -210,4 +209,3 @@ def test_mistakes_are_named():
         stage(network(), feature="distillation_first")
     with pytest.raises(InputError, match="'projection_dim': 4"):
         merge_projection(wide_encoder(), np.zeros((4, 2), "float32"))
-    assert stages.TeachThinDeep is TeachThinDeep

@@ -1,11 +1,11 @@
 """Compare encoders side by side on your own pairs."""
 
 import statistics
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from itertools import cycle, islice
 from pathlib import Path
+from timeit import timeit
 from typing import Any
 
 import numpy as np
@@ -342,9 +342,7 @@ def _milliseconds(encoder: Prompted, texts: Sequence[str], size: int) -> float:
     calls = [texts[start : start + size] for start in range(0, len(texts), size)]
 
     def seconds(call: Sequence[str]) -> float:
-        began = time.perf_counter()
-        encoder.encode(list(call))
-        return time.perf_counter() - began
+        return timeit(lambda: encoder.encode(list(call)), number=1)
 
     for call in calls:  # the first time, a network may be compiled for a new length
         seconds(call)

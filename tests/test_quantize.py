@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_msd.checks import InputError
-from keras_msd.quantize import quantize_table, to_integers
+from keras_msd.quantize import quantize_table
 
 RNG = np.random.default_rng(0)
 
@@ -53,11 +52,3 @@ def test_a_rounded_table_is_stored_without_loss(largest):
     numbers[:, 0] = largest
     table = numbers * np.float16(0.0123).astype(np.float32)
     np.testing.assert_array_equal(quantize_table(table, 4).dequantize(), table)
-
-
-def test_bad_arguments():
-    table = np.zeros((2, 6), np.float32)
-    with pytest.raises(InputError, match="bits"):
-        quantize_table(table, 2)
-    with pytest.raises(InputError, match="must divide"):
-        to_integers(table, 8, group=4)

@@ -423,15 +423,15 @@ def _moses_files(path: Path, languages: Languages) -> list[PairFile]:
     stem, code = unpacked(path).stem, unpacked(path).suffix[1:]
     source, beside = _moses_source(path, languages), _beside(path)
     if source is None or source not in beside:
-        raise _alone(path, f"the file `{stem}.{source or ENGLISH}`")
+        raise _alone(path, source or ENGLISH)
     codes = [code]
     if code == source:
-        others = sorted(it for it in beside if it != source and not is_english(it))
         named = None if is_english(source) else languages_of(path)
-        asked = languages[1] or (named[1] if named else None)
+        asked = languages[1] or (named and named[1])
+        others = sorted(it for it in beside if it != source and not is_english(it))
         codes = [asked] if asked else others
     if not codes:
-        raise _alone(path, f"a file `{stem}.<language>`")
+        raise _alone(path, "<language>")
     first = beside[source]
     source = ENGLISH if is_english(source) else source
     files = []
@@ -479,9 +479,7 @@ def moses_partner(source: Path, language: str) -> Path:
     """
     other = _beside(source).get(language)
     if other is None:
-        stem = unpacked(source).stem
-        names = f"`{stem}.{language}` or `{stem}.{language}.gz`"
-        raise _alone(source, f"the file {names}")
+        raise _alone(source, language)
     return other
 
 
@@ -503,8 +501,9 @@ def _moses_language(path: Path) -> str | None:
     return suffix[1:] if re.fullmatch(CODE, suffix[1:]) else None
 
 
-def _alone(path: Path, lacks: str) -> InputError:
+def _alone(path: Path, language: str) -> InputError:
+    other = f"{unpacked(path).stem}.{language}"
     return InputError(
-        f"`{path}` needs {lacks} beside it. Received: none. Put both files in one "
-        "folder."
+        f"`{path}` needs the file `{other}` or `{other}.gz` beside it. Received: none. "
+        "Put both files in one folder."
     )

@@ -24,7 +24,7 @@ from keras_msd.evaluate.measures import (
     similarities,
 )
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.parts import SetFile, check_parts, find_parts
+from keras_msd.evaluate.parts import SetFile, check_parts, find_parts, texts_by_id
 
 MARGINS = ("ratio", "distance", "absolute")
 NEIGHBOURS = 4
@@ -398,15 +398,7 @@ def _read_split(sources: Path, targets: Path, gold: Path) -> BuccPart:
 
 def _sentences(path: Path) -> dict[str, str]:
     """Return the sentences by name, in the order of the file."""
-    sentences: dict[str, str] = {}
-    for where, (name, text) in tabbed(path, 2, "id and sentence"):
-        if name in sentences:
-            raise InputError(
-                f"{where}: a sentence id must be unique. Received: {name!r:.40} again. "
-                "Download the file again."
-            )
-        sentences[name] = text
-    return sentences
+    return texts_by_id(tabbed(path, 2, "id and sentence"))
 
 
 BUCC = {r"(\w+-\w+\.(?:sample|training|test)\.\w+)": _sentences}

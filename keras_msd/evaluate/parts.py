@@ -117,6 +117,27 @@ def check_parts(
     return {part: parts[part] for part in needed}
 
 
+def texts_by_id(rows: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]:
+    """Return texts by id, in their order.
+
+    Args:
+        rows: (file and line number, for messages; id and text) of each line.
+
+    Raises:
+        InputError: An id is used twice.
+    """
+    texts: dict[str, str] = {}
+    for where, (one, text) in rows:
+        if one in texts:
+            raise InputError(
+                f"{where}: an id may be used once. Received: {one!r:.60} again. Remove "
+                "one of the lines, or give it another id; of a published set, download "
+                "the file again."
+            )
+        texts[one] = text
+    return texts
+
+
 def named(part: str) -> dict[str, str]:
     """Return `part` as a keyword argument; nothing for the whole set."""
     return {} if part == WHOLE else {"part": part}

@@ -28,6 +28,7 @@ from keras_msd.evaluate.parts import (
     half_of,
     paths_below,
     rows_of,
+    texts_by_id,
 )
 
 STREAMED = 8192  # passages that are encoded at a time
@@ -230,7 +231,7 @@ def _read_set(
         InputError: A file cannot be read, an id is used twice or is unknown, or a query
             has no relevant passage.
     """
-    asked, known = _texts(queries), _texts(passages)
+    asked, known = (texts_by_id(_rows(it, TEXT_KEYS)) for it in (queries, passages))
     relevance: dict[str, dict[str, float]] = {}
     first: dict[str, str] = {}
     for where, (query, passage, text) in _rows(qrels, QREL_KEYS):
@@ -258,19 +259,6 @@ def _read_set(
                 "relevance above 0. Received: none. Add one, or remove the query."
             )
     return PassageSet({query: asked[query] for query in kept}, known, relevance)
-
-
-def _texts(path: Path) -> dict[str, str]:
-    """Return the texts of queries or passages by id; a title comes first."""
-    texts: dict[str, str] = {}
-    for where, (one, text) in _rows(path, TEXT_KEYS):
-        if one in texts:
-            raise InputError(
-                f"{where}: an id may be used once. Received: {one!r:.60} again. Remove "
-                "one of the lines, or give it another id."
-            )
-        texts[one] = text
-    return texts
 
 
 def _rows(path: Path, keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

@@ -226,7 +226,7 @@ def test_more_layers_than_there_are(place, tmp_path):
 
 def test_more_heads_than_there_are(place, tmp_path):
     changes = settings(place) | {"student.num_heads": 3}
-    with pytest.raises(InputError, match="`num_heads` of student.*num_heads=3.* 2"):
+    with pytest.raises(InputError, match="`num_heads` must be.*, 2. .*num_heads=3"):
         start(place, tmp_path / "run", changes)
     assert not (tmp_path / "run").exists()
 

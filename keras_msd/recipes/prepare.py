@@ -134,15 +134,9 @@ def _check_assistant(run: Run) -> None:
             f"dimension {dim}."
         )
     repeated = existing.config.repeats if existing else 1
-    for name, student in run.recipe.student.each().items():
+    for student in run.recipe.student.each().values():
         unit_repeats(student.unit_layers, student.repeats, shape.num_layers, repeated)
-        for field, kept in student.pruned.items():
-            if kept > (most := getattr(shape, field)):
-                raise InputError(
-                    f"`{field}` of {name} must be at most the assistant's, whose "
-                    f"layers are pruned. Received: {field}={kept}, the assistant's "
-                    f"{most}. Lower it, or leave it out."
-                )
+        pruning.check_kept(shape, student.pruned)
 
 
 def write_example_data(run: Run, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 import abc
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -109,16 +109,26 @@ def _fields(
         )
     given = {"num_heads": num_heads, "intermediate_dim": intermediate_dim}
     kept = {name: count for name, count in given.items() if count is not None}
+    check_kept(config, kept)
+    if kept.get("num_heads", config.num_heads) < config.num_heads:
+        kept["head_dim"] = config.key_dim
+    return kept
+
+
+def check_kept(shape: Any, kept: Mapping[str, int]) -> None:
+    """Raise `InputError` if more is to stay than a layer has.
+
+    Args:
+        shape: Has `num_heads` and `intermediate_dim`, such as an `EncoderConfig`.
+        kept: How many of them stay, by these names.
+    """
     at_least(1, **kept)
     for name, count in kept.items():
-        if count > (most := getattr(config, name)):
+        if count > (most := getattr(shape, name)):
             raise InputError(
                 f"`{name}` must be at most the encoder's, {most}. Received: "
                 f"{name}={count}. Leave `{name}` out to keep all."
             )
-    if kept.get("num_heads", config.num_heads) < config.num_heads:
-        kept["head_dim"] = config.key_dim
-    return kept
 
 
 def _embedded(

@@ -30,14 +30,20 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FRAME = ["<s>", "<pad>", "</s>", "<unk>"]
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = "the cat sleeps hello world un café cafe 日 本 ! . , ' 1 2 0 a b e".split()
-TEMPLATE = {"single": "<s> $A </s>", "special_tokens": [("<s>", 0), ("</s>", 2)]}
+NUMBERS = {"<s>": 0, "</s>": 2, "<unk>": 3, "[CLS]": 2, "[SEP]": 3}
+
+
+def framed(single):
+    """Return what puts the special tokens that `single` names around a text."""
+    names = [(name, number) for name, number in NUMBERS.items() if name in single]
+    return processors.TemplateProcessing(single=single, special_tokens=names)
 
 
 def roberta(model, **parts):
     """Return a tokenizer with the special tokens of XLM-RoBERTa."""
     own = tokenizers.Tokenizer(model)
     own.add_special_tokens([AddedToken(name, normalized=False) for name in FRAME])
-    own.post_processor = processors.TemplateProcessing(**TEMPLATE)
+    own.post_processor = framed("<s> $A </s>")
     for name, part in parts.items():
         setattr(own, name, part)
     return own
@@ -70,9 +76,7 @@ def llama(prepend=True):
     steps.append(normalizers.Replace(" ", "▁"))
     own = roberta(models.BPE(table, merges, **options))
     own.normalizer = normalizers.Sequence(steps)
-    own.post_processor = processors.TemplateProcessing(
-        single="<s> $A", special_tokens=[("<s>", 0)]
-    )
+    own.post_processor = framed("<s> $A")
     return own
 
 
@@ -115,17 +119,8 @@ READ = {
     "a piece over two words, taken": lambda: unigram(
         ("▁hello▁world", -3.25), pre_tokenizer=pre_tokenizers.Metaspace(split=False)
     ),
-    "an end token alone, as T5": lambda: unigram(
-        post_processor=processors.TemplateProcessing(
-            single="$A </s>", special_tokens=[("</s>", 2)]
-        )
-    ),
-    "two start tokens": lambda: unigram(
-        post_processor=processors.TemplateProcessing(
-            single="<s> <unk> $A </s>",
-            special_tokens=[("<s>", 0), ("<unk>", 3), ("</s>", 2)],
-        )
-    ),
+    "an end token alone, as T5": lambda: unigram(post_processor=framed("$A </s>")),
+    "two start tokens": lambda: unigram(post_processor=framed("<s> <unk> $A </s>")),
     "NFKC is not nmt_nfkc": lambda: unigram(normalizer=normalizers.NFKC()),
     "the first word alone has a blank": lambda: unigram(
         pre_tokenizer=pre_tokenizers.Sequence(
@@ -153,11 +148,7 @@ READ = {
         ),
     ),
     "another prefix inside words": lambda: wordpiece("@@"),
-    "MPNet": lambda: wordpiece(
-        post_processor=processors.TemplateProcessing(
-            single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-        )
-    ),
+    "MPNet": lambda: wordpiece(post_processor=framed("[CLS] $A [SEP]")),
     "blanks at both sides of a token": lambda: with_tokens(
         wordpiece(), AddedToken("newtoken", lstrip=True, rstrip=True)
     ),
@@ -214,11 +205,7 @@ def test_ids_are_those_of_the_library(name, tmp_path):
     ("own", "match"),
     [
         (
-            lambda: unigram(
-                post_processor=processors.TemplateProcessing(
-                    single="<s> $A:1 </s>:1", special_tokens=[("<s>", 0), ("</s>", 2)]
-                )
-            ),
+            lambda: unigram(post_processor=framed("<s> $A:1 </s>:1")),
             "same tokens around every text, of type 0",
         ),
         (
@@ -332,43 +319,28 @@ MARKERS = {
 }
 
 
+CONFIG, MAP = "tokenizer_config.json", "special_tokens_map.json"
+OTHER = MARKERS | {"6": MARKER | {"content": "<q>", "rstrip": True}}
+
+
 @pytest.mark.parametrize(
-    ("files", "match"),
+    ("name", "content", "match"),
     [
-        ({"tokenizer_config.json": {"added_tokens_decoder": MARKERS}}, None),
-        ({"special_tokens_map.json": {"additional_special_tokens": ["<q>"]}}, None),
-        ({"tokenizer_config.json": {"extra_special_tokens": {"x_token": "<q>"}}}, None),
+        (CONFIG, {"added_tokens_decoder": MARKERS}, None),
+        (MAP, {"additional_special_tokens": ["<q>"]}, None),
+        (CONFIG, {"extra_special_tokens": {"x_token": "<q>"}}, None),
         # transformers adds these, or takes others in place of the file's.
-        ({"tokenizer_config.json": {"extra_special_tokens": ["[X]"]}}, r"'\[X\]'"),
-        ({"tokenizer_config.json": {"doc_token": "[X]"}}, r"'\[X\]'"),
-        (
-            {"special_tokens_map.json": {"additional_special_tokens": ["[X]"]}},
-            r"'\[X\]'",
-        ),
-        (
-            {
-                "tokenizer_config.json": {
-                    "added_tokens_decoder": {"5": MARKER | {"content": "[DOC]"}}
-                }
-            },
-            "'<q>', which tokenizer_config.json does not add",
-        ),
-        (
-            {
-                "tokenizer_config.json": {
-                    "added_tokens_decoder": MARKERS
-                    | {"6": MARKER | {"content": "<q>", "rstrip": True}}
-                }
-            },
-            "'<q>' with another `lstrip`",
-        ),
+        (CONFIG, {"extra_special_tokens": ["[X]"]}, r"'\[X\]'"),
+        (CONFIG, {"doc_token": "[X]"}, r"'\[X\]'"),
+        (MAP, {"additional_special_tokens": ["[X]"]}, r"'\[X\]'"),
+        (CONFIG, {"added_tokens_decoder": {"5": MARKERS["5"]}}, "'<q>', which token"),
+        (CONFIG, {"added_tokens_decoder": OTHER}, "'<q>' with another `lstrip`"),
     ],
 )
-def test_added_tokens_that_other_files_declare(files, match, tmp_path):
+def test_added_tokens_that_other_files_declare(name, content, match, tmp_path):
     """What transformers 5.24 does with them was tried with its `BertTokenizer`."""
     own = written(tmp_path, with_markers(wordpiece()))
-    for name, content in files.items():
-        (tmp_path / name).write_text(json.dumps(content))
+    (tmp_path / name).write_text(json.dumps(content))
     if match is None:
         texts = ["[DOC] the cat <q>"]
         assert read_checkpoint_tokenizer(tmp_path).encode(texts) == ids(own, texts)
@@ -487,9 +459,7 @@ def published(unigram_of_rebuild, style="words", mask="in vocabulary"):
         own.pre_tokenizer = spaces
     names = REBUILD_FRAME[:4] if mask is None else REBUILD_FRAME
     own.add_special_tokens([AddedToken(n, normalized=False) for n in names])
-    own.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
-    )
+    own.post_processor = framed("<s> $A </s>")
     return own
 
 

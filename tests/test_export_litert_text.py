@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from random_encoder import KINDS, cosines, random_encoder
+from random_encoder import KINDS, WITHOUT_NUL, cosines, random_encoder
 from tflite_names import check_names
 from tokenizer_texts import CORPUS, made_texts
 
@@ -19,15 +19,7 @@ from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, train_uni
 
 mediapipe = pytest.importorskip("mediapipe.tasks.python")
 
-TEXTS = [
-    "Die Katze schläft.",
-    "",
-    "A dog runs in the park. " * 30,
-    "القطار 🍀 [SEP] </s>",
-    "火车中午到达。",
-    " \t ",
-    "ok",
-]
+TEXTS = [*WITHOUT_NUL, "火车中午到达。", " \t "]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +60,7 @@ def test_mediapipe_gives_the_encoders_vectors(encoder, artefact, int8):
     found = embed(artefact / "model.tflite", TEXTS)
     vectors = np.stack([one.embedding for one in found])
     np.testing.assert_allclose(vectors, expected, atol=2e-6)
-    assert np.linalg.norm(expected[0] - expected[6]) > 0.1  # they could differ
+    assert np.linalg.norm(expected[0] - expected[4]) > 0.1  # they could differ
     np.testing.assert_array_equal(load_text(artefact)(TEXTS), vectors)
     small = np.stack([one.embedding for one in embed(int8 / "model.tflite", TEXTS)])
     assert 0.995 < cosines(expected, small).min() < 1 - 1e-7

@@ -65,10 +65,10 @@ def parsed(
     Args:
         records: The place of each record, and the record.
         parse: Function of both that returns the texts, or None to skip the record.
-        titled: A file that may have names of columns and no more.
+        titled: A file that may have blank lines or names of columns and no more.
 
     Raises:
-        InputError: The titled file has no other record.
+        InputError: The titled file has no pair.
     """
     empty = True
     for place, record in records:
@@ -81,8 +81,8 @@ def parsed(
             yield texts
     if titled and empty:
         raise InputError(
-            f"`{titled}` must hold a pair. Received: names of columns alone. Give a "
-            "file with pairs."
+            f"`{titled}` must hold a pair. Received: blank lines or names of columns "
+            "alone. Give a file with pairs."
         )
 
 
@@ -104,9 +104,9 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
 
     Raises:
         InputError: According to the file name, English is the second column, and no
-            first line says otherwise; or the file cannot be read. Yielded instead of
-            raised: it is not clear which two columns are the texts, or a line has more
-            or fewer columns than the first.
+            first line says otherwise; there is no pair; or the file cannot be read.
+            Yielded instead of raised: it is not clear which two columns are the texts,
+            or a line has more or fewer columns than the first.
     """
     rows = lines.without_blank_end(lines.raw_lines(path))
     first = list(islice(rows, FIRST))

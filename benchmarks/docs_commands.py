@@ -52,6 +52,7 @@ NOT_RUN = {
     r"--set sts2017": "needs a set that is fetched from its home",
     r"^docker ": "needs Docker",
     r"^keras-msd serve": "runs until it is stopped: see benchmarks/serve.py",
+    r"^llama-server|^ollama |^curl ": "needs a server of others",
     r"gpu/|gpu\.sh|^mkdir gpu|^python3 -m keras_msd": "needs a machine with a GPU",
     r"npm install|^node |http\.server": "needs npm: see benchmarks/javascript_check.py",
 }
@@ -253,7 +254,14 @@ def prepare(folder: Path, data: Path) -> None:
             csv.writer(handle).writerows(cells)
     with gzip.open(folder / "news.en-de.tsv.gz", "wt", encoding="utf-8") as file:
         file.writelines(rows)
-    for name in ("examples", "export", "README.md", "keras_msd/export/sentences.txt"):
+    linked = (
+        "examples",
+        "export",
+        "tools",
+        "README.md",
+        "keras_msd/export/sentences.txt",
+    )
+    for name in linked:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).symlink_to(ROOT / name)
     page = (ROOT / "docs/own_data.md").read_text(encoding="utf-8")

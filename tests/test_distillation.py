@@ -652,5 +652,5 @@ def test_a_line_appears_within_the_first_second(tmp_path):
 
 def test_a_language_without_held_out_pairs(tmp_path):
     (tmp_path / "own.en-de.tsv").write_text("A\tB\n")
-    with pytest.raises(InputError, match="no file for `fr`"):
+    with pytest.raises(InputError, match="lacks fr of the pairs held out"):
         read_held_out(tmp_path, ["de", "fr"])

@@ -58,31 +58,38 @@ BETWEEN = re.compile(r"[\s_\-./:#]+")
 def parsed(
     records: Iterable[tuple[Any, Any]],
     parse: Callable[[Any, Any], tuple[str, str] | None],
-    titled: Path | None = None,
 ) -> Texts:
     """Yield the texts of each record, or the error that `parse` raises for it.
 
     Args:
         records: The place of each record, and the record.
         parse: Function of both that returns the texts, or None to skip the record.
-        titled: A file that may have blank lines or names of columns and no more.
-
-    Raises:
-        InputError: The titled file has no pair.
     """
-    empty = True
     for place, record in records:
         try:
             texts: Any = parse(place, record)
         except InputError as error:
             texts = error
         if texts is not None:
-            empty = False
             yield texts
-    if titled and empty:
+
+
+def _below_names(path: Path, found: Texts, named: Callable[[], bool]) -> Texts:
+    """Yield what was found in a table; raise `InputError` if it has names alone.
+
+    Args:
+        path: The table.
+        found: Its texts.
+        named: Tells, after the last of them, whether it has names of columns.
+    """
+    empty = True
+    for texts in found:
+        empty = False
+        yield texts
+    if empty and named():
         raise InputError(
-            f"`{titled}` must hold a pair. Received: blank lines or names of columns "
-            "alone. Give a file with pairs."
+            f"`{path}` must hold a pair. Received: names of columns alone. Give a file "
+            "with pairs."
         )
 
 
@@ -104,9 +111,9 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
 
     Raises:
         InputError: According to the file name, English is the second column, and no
-            first line says otherwise; there is no pair; or the file cannot be read.
-            Yielded instead of raised: it is not clear which two columns are the texts,
-            or a line has more or fewer columns than the first.
+            first line says otherwise; it has names of columns alone; or it cannot be
+            read. Yielded instead of raised: it is not clear which two columns are the
+            texts, or a line has more or fewer columns than the first.
     """
     rows = lines.without_blank_end(lines.raw_lines(path))
     first = list(islice(rows, FIRST))
@@ -147,7 +154,8 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
         row = dict(zip(names, fields, strict=True))
         return pair_of(row, languages, where, texts)
 
-    yield from parsed(chain(first, rows), parse, path)
+    found = parsed(chain(first, rows), parse)
+    yield from _below_names(path, found, lambda: named)
 
 
 def _decoded(rows: Iterable[tuple[int, bytes]]) -> str:
@@ -275,7 +283,7 @@ def read_csv(path: Path, languages: Languages, columns: Columns = None) -> Texts
         row = dict(zip(names, fields, strict=True))
         return pair_of(row, languages, where, columns)
 
-    yield from parsed(rows, parse, path)
+    yield from _below_names(path, parsed(rows, parse), lambda: True)
 
 
 def csv_language(path: Path) -> str | None:

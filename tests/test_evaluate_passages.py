@@ -23,7 +23,7 @@ def tied_set():
     relevance = {}
     for query, vector in enumerate(asked):
         lengths = np.linalg.norm(documents, axis=1)
-        near = np.argsort(-(documents @ vector) / lengths)[:200]
+        near = np.argsort(-(documents @ vector) / lengths, kind="stable")[:200]
         chosen = random.choice(near, [1, 3, 150][query % 3], replace=False)
         judged = {f"p{row}": int(random.integers(-1, 4)) for row in chosen}
         relevance[f"q{query}"] = judged | {f"p{chosen[0]}": 2}
@@ -55,10 +55,10 @@ def test_numbers_of_trec_eval(block, monkeypatch):
     sides = texts("q", asked), texts("p", documents)
     scores = passage_retrieval(encoder, *sides, relevance)
     assert scores == {
-        "ndcg_at_10": pytest.approx(10.6969, abs=1e-4),
-        "recall_at_100": pytest.approx(38.1978, abs=1e-4),
-        "mrr_at_10": pytest.approx(30.5556, abs=1e-4),
-        "precision_at_1": 25.0,
+        "ndcg_at_10": pytest.approx(10.5434, abs=1e-4),
+        "recall_at_100": pytest.approx(38.3523, abs=1e-4),
+        "mrr_at_10": pytest.approx(27.7778, abs=1e-4),
+        "precision_at_1": pytest.approx(16.6667, abs=1e-4),
         "queries": 12,
         "passages": 300,
         "primary": "ndcg_at_10",

@@ -30,9 +30,6 @@ KERNELS = ("/kernel", "/projection")  # ends of the paths of matrices
 MASKED = 1e9  # taken from an attention score, or a value, that does not count
 SMALLEST_COUNT = 1e-9  # tokens that a mean divides by, as in `masked_mean`
 
-MASKED = 1e9  # taken from an attention score, or a value, that does not count
-SMALLEST_COUNT = 1e-9  # tokens that a mean divides by, as in `masked_mean`
-
 
 class EncoderConfig(Usage):
     """Fields of an encoder: `embedding` -> `body` -> pooling -> projection -> norm.

@@ -180,8 +180,7 @@ class PairBatches(Batches):
             their sizes.
         folder: Folder in which tables are kept for later use; by default a temporary
             folder that is deleted with this object.
-        multiple: Padded lengths are multiples of this: by default 8, or 1 with
-            `buckets`.
+        multiple: Padded lengths are multiples of this.
         buckets: Maximum number of shapes, each a source and a target length. They are
             chosen from the data to minimise padding. XLA compiles a training step once
             for each. The default is 6 if XLA compiles the step (JAX; TensorFlow on a
@@ -217,7 +216,7 @@ class PairBatches(Batches):
         seed: int = 0,
         temperature: float = float("inf"),
         folder: str | Path | None = None,
-        multiple: int | None = None,
+        multiple: int = 1,
         buckets: int | None = None,
         steps: int | None = None,
         weights: Mapping[str, float] | None = None,
@@ -255,9 +254,7 @@ class PairBatches(Batches):
         }
         self.identity = digest(
             self.table.key,
-            # The constants stand for former settings, so that old checkpoints fit.
-            repr((batch_size, None, seed, temperature, True)),
-            repr((self.multiple, 0)),
+            repr((batch_size, seed, temperature, multiple, self.stream.window)),
             *([f"buckets {self.stream.buckets}"] if buckets else ()),
             *([repr(sorted(weights.items()))] if weights else ()),
             *(

@@ -15,7 +15,8 @@ import numpy as np
 from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
 
-WINDOW_BATCHES = 64  # sorted by length together; more would save little padding
+# Sorted by length together: at least so many pairs, and so many batches.
+WINDOW_PAIRS, WINDOW_BATCHES = 1 << 16, 64
 SAMPLED = 1 << 17  # draws whose lengths decide the buckets
 CANDIDATES = 32  # lengths of each side that buckets are chosen from
 PART = 1 << 20  # rows of a table that are read at a time
@@ -164,8 +165,7 @@ class BatchStream:
         batch_size: Number of pairs in a batch.
         seed: Decides the order.
         temperature: See `file_shares`.
-        multiple: Padded lengths are multiples of this: by default 8, or 1 with
-            `buckets`.
+        multiple: Padded lengths are multiples of this.
         weights: Factors of the files' shares of the draws, by name of the file; 1 by
             default.
         buckets: Maximum number of shapes, see `PairBatches`; None for no limit.
@@ -181,12 +181,11 @@ class BatchStream:
         batch_size: int = 64,
         seed: int = 0,
         temperature: float = float("inf"),
-        multiple: int | None = None,
+        multiple: int = 1,
         weights: Mapping[str, float] | None = None,
         buckets: int | None = None,
     ) -> None:
         at_least(1, batch_size=batch_size, multiple=multiple, buckets=buckets)
-        multiple = multiple or default_multiple(buckets)
         sizes = [file.stop - file.start for file in table.files]
         factors = None if weights is None else _factors(table.files, weights)
         self.order = EpochOrder(sizes, seed, temperature, factors)
@@ -198,8 +197,7 @@ class BatchStream:
                 "`batch_size` must be at most the number of pairs. Received: "
                 f"batch_size={batch_size}, {len(table)} pairs. Choose a smaller one."
             )
-        self.window_pairs = WINDOW_BATCHES * batch_size
-        self.windows = -(-self.draws // self.window_pairs)
+        self.window = max(WINDOW_BATCHES, WINDOW_PAIRS // batch_size)  # batches
         # Two windows, because threads read on both sides of a border.
         self._window = lru_cache(maxsize=2)(self._cut_window)
         self.buckets = None if buckets is None else self._choose_buckets(buckets)
@@ -223,12 +221,13 @@ class BatchStream:
     def rows(self, position: int) -> np.ndarray:
         """Return the rows of the batch at a position, int64 `(n,)`."""
         epoch, index = divmod(position, self.steps(1))
-        window, index = divmod(index, WINDOW_BATCHES)
+        window, index = divmod(index, self.window)
         return self._window(epoch, window)[index]
 
     def _cut_window(self, epoch: int, window: int) -> list[np.ndarray]:
-        start = window * self.window_pairs
-        rows = self.order.rows(epoch, start, min(start + self.window_pairs, self.draws))
+        pairs = self.window * self.batch_size
+        start = window * pairs
+        rows = self.order.rows(epoch, start, min(start + pairs, self.draws))
         lengths = self._lengths(rows)
         if self.buckets is None:
             source, target = (-(-it // self.multiple) for it in lengths)
@@ -243,11 +242,6 @@ class BatchStream:
         count = len(batches)
         seed = mix(self.seed, 3, epoch, window)
         return [batches[i] for i in permutation(np.arange(count), count, seed)]
-
-
-def default_multiple(buckets: int | None) -> int:
-    """Return what padded lengths are multiples of; 8 leaves fewer shapes."""
-    return 8 if buckets is None else 1
 
 
 def least_padding(

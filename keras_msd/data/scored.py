@@ -9,7 +9,7 @@ import numpy as np
 from keras_msd.checks import InputError, at_least, nearest, one_of, utf8
 from keras_msd.choices import CLASSES, GoldScale
 from keras_msd.data.batches import Batch, Batches, longest_of
-from keras_msd.data.order import default_multiple, least_padding, mix, permutation
+from keras_msd.data.order import least_padding, mix, permutation
 from keras_msd.data.pair import visible
 from keras_msd.data.readers.lines import read_lines, tabbed, unpacked
 from keras_msd.data.readers.tables import json_object
@@ -129,7 +129,7 @@ class RowBatches(Batches):
         max_length: int | None = None,
         epochs: int = 1,
         seed: int = 0,
-        multiple: int | None = None,
+        multiple: int = 1,
         buckets: int | None = None,
         steps: int | None = None,
     ) -> None:
@@ -157,7 +157,7 @@ class RowBatches(Batches):
             sides[side] = Ragged.of(ids, np.int32)
         self.table = TokenRows(sides, tokenizer.pad_id, longest)
         self.batch_size, self.buckets = batch_size, None
-        self.seed, self.multiple = seed, multiple or default_multiple(buckets)
+        self.seed, self.multiple = seed, multiple
         whole = epochs * self.steps_per_epoch
         self.position, self.steps = 0, min(whole, steps or whole)
         if buckets is not None:
@@ -208,8 +208,7 @@ class ScoredBatches(RowBatches):
             encoder.
         epochs: Epochs in a pass.
         seed: Decides the order.
-        multiple: Padded lengths are multiples of this: by default 8, or 1 with
-            `buckets`.
+        multiple: Padded lengths are multiples of this.
         buckets: See `PairBatches`.
         steps: Maximum number of batches in the pass.
 

@@ -122,20 +122,26 @@ def stages(dim: int) -> dict[str, Any]:
     }
 
 
+def repeated(x: Any, y: Any, updates: int) -> Any:
+    """Return a pass of one batch, again and again."""
+    from keras_msd.data.batches import Batches
+
+    class Repeated(Batches):
+        position, steps = 0, updates
+
+        def batch(self, position: int) -> Any:
+            return x, y
+
+    return Repeated()
+
+
 def timed(stage: Any, x: Any, y: Any, updates: int) -> tuple[float, float]:
     """Return the seconds that compiling took, and those of a step."""
-    import keras
-
-    class Repeated(keras.utils.PyDataset):  # type: ignore[misc]
-        def __len__(self) -> int:
-            return updates
-
-        def __getitem__(self, index: int) -> Any:
-            return x, y
+    batches = repeated(x, y, updates)
 
     def spent() -> float:
         began = time.perf_counter()
-        stage.fit(Repeated(), shuffle=False, verbose=0)
+        stage.fit(batches, verbose=0)
         return time.perf_counter() - began
 
     first, later = spent(), spent()

@@ -16,6 +16,18 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 
+# Leaves AVX-512 unused in oneDNN, XLA, torch, MKL and NumPy.
+LIMITS = {
+    "all": {},
+    "avx2": {
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+    },
+}
+
 
 class Worker:
     """A process that does the jobs it is given.

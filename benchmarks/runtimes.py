@@ -8,6 +8,11 @@ and 64 at a time, on one core and in turns; a time is the median over all rounds
 
     python benchmarks/runtimes.py small12
 
+With --data they get a corpus, on all cores and in turns: sentences of mixed length in
+13 languages, by length in batches of 64, and single texts of 64 and of 256 tokens.
+
+    python benchmarks/runtimes.py small12 --data DATA --only peer package litert onnx
+
 It needs the packages of requirements-backbones.txt and requirements-teacher.txt and of
 the extras litert, mediapipe, onnx and gguf; `--only` leaves systems out.
 """
@@ -25,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from corpora import sentences
 
 RESULT = Path(__file__).parent / "results" / "runtimes.json"
 SENTENCES = [
@@ -35,6 +41,7 @@ SENTENCES = [
 
 
 Embed = Callable[[list[str]], Any]
+BATCH, LONG = 64, (64, 256)  # sentences; tokens of a single text
 MANY = [SENTENCES[row % 3] + " " * (row // 3) for row in range(64)]
 
 
@@ -63,7 +70,7 @@ def peer(name: str, folder: Path) -> Embed:
     encoder.export(folder / "exact", format="onnx")
     as_peers_do(folder / "exact" / "model.onnx", folder / "model.onnx")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = len(os.sched_getaffinity(0))
     session = onnxruntime.InferenceSession(folder / "model.onnx", options)
     tokenizer = Tokenizer.from_file(str(description))
     tokenizer.enable_padding(pad_id=encoder.tokenizer.pad_id)
@@ -100,6 +107,61 @@ def package(name: str, folder: Path) -> Embed:
     return encode
 
 
+def by_length(embed: Embed, texts: list[str]) -> None:
+    """Embed texts in batches of about one length."""
+    ordered = sorted(texts, key=len)
+    for start in range(0, len(ordered), BATCH):
+        embed(ordered[start : start + BATCH])
+
+
+def of_tokens(count: int, texts: list[str], tokens: int, encoder: Any) -> list[str]:
+    """Return texts of so many tokens, made of sentences one after the other."""
+    found, rest = [], iter(texts)
+    while len(found) < count:
+        text = next(rest)
+        while len(encoder.tokenizer.encode([text], tokens)[0]) < tokens:
+            text += " " + next(rest)
+        found.append(text)
+    return found
+
+
+def measure_corpus(systems: dict[str, Embed], given: argparse.Namespace) -> Any:
+    """Return sentences a second and milliseconds of single long texts."""
+    from keras_msd import load_encoder
+
+    texts = sentences(given.data / "parallel/train", given.sentences, of_a_file=10**9)
+    encoder = load_encoder(given.encoder)
+    single = {n: of_tokens(given.calls, texts, n, encoder) for n in LONG}
+    blocks = [texts[number :: given.rounds] for number in range(given.rounds)]
+    spent: dict[str, list[float]] = {name: [] for name in systems}
+    alone: dict[str, dict[int, list[float]]] = {
+        name: {tokens: [] for tokens in LONG} for name in systems
+    }
+    for number, block in enumerate(blocks):
+        names = list(systems)
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            embed = systems[name]
+            by_length(embed, block[:BATCH])
+            began = time.perf_counter()
+            by_length(embed, block)
+            spent[name].append(time.perf_counter() - began)
+            for tokens, long in single.items():
+                for text in long:
+                    began = time.perf_counter()
+                    embed([text])
+                    alone[name][tokens].append(time.perf_counter() - began)
+    return {
+        name: {
+            "sentences_per_second": round(len(texts) / sum(spent[name]), 1),
+            "milliseconds": {
+                tokens: round(1000 * statistics.median(times), 2)
+                for tokens, times in alone[name].items()
+            },
+        }
+        for name in systems
+    }
+
+
 STORED = {"small12": "int4", "tiny12": "int8"}
 SYSTEMS: dict[str, Callable[[str, Path], Embed]] = {
     "peer": peer,
@@ -113,6 +175,14 @@ SYSTEMS: dict[str, Callable[[str, Path], Embed]] = {
 }
 
 
+def add(given: argparse.Namespace, name: str, result: Any) -> None:
+    """Put a result into the result file and print it."""
+    known = json.loads(given.out.read_text()) if given.out.is_file() else {}
+    known[name] = result
+    given.out.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(result, indent=1))
+
+
 def main() -> None:
     """Measure and write the result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -120,9 +190,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--calls", type=int, default=10, help="a round and sentence")
     parser.add_argument("--only", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--data", type=Path, help="measure a corpus of this folder")
+    parser.add_argument("--sentences", type=int, default=20_000)
     parser.add_argument("--out", type=Path, default=RESULT)
     given = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
+    if given.data is None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as name:
         systems = {}
@@ -130,6 +202,9 @@ def main() -> None:
             folder = Path(name) / system
             folder.mkdir()
             systems[system] = SYSTEMS[system](given.encoder, folder)
+        if given.data is not None:
+            add(given, "corpus_of_" + given.encoder, measure_corpus(systems, given))
+            return
         times: dict[str, list[float]] = {system: [] for system in systems}
         batches: dict[str, list[float]] = {system: [] for system in systems}
         for _ in range(given.rounds):
@@ -153,11 +228,7 @@ def main() -> None:
         "rounds": given.rounds,
         "calls": given.calls,
     }
-    known = json.loads(given.out.read_text()) if given.out.is_file() else {}
-    known[given.encoder] = result
-    given.out.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-    for system, value in result["milliseconds"].items():
-        print(f"{system:12}{value:8.2f} ms, 64 sentences {many[system]:8.1f} ms")
+    add(given, given.encoder, result)
 
 
 if __name__ == "__main__":

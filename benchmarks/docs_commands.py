@@ -51,7 +51,7 @@ NOT_RUN = {
     r"^keras-msd compare .*(?:hf|http)://": "needs the hub or a server",
     r"--set sts2017": "needs a set that is fetched from its home",
     r"^docker ": "needs Docker",
-    r"^(?:\w+=\w+ )?keras-msd serve": "runs until it is stopped: see benchmarks/serve.py",
+    r"^(?:\w+=\w+ )?keras-msd serve": "is a server: see benchmarks/serve.py",
     r"^llama-server|^ollama |^curl ": "needs a server of others",
     r"gpu/|gpu\.sh|^mkdir gpu|^python3 -m keras_msd": "needs a machine with a GPU",
     r"npm install|^node |http\.server": "needs npm: see benchmarks/javascript_check.py",

@@ -11,7 +11,7 @@
 # brings: jaxlib, ml_dtypes, numpy, opt_einsum, scipy.
 #
 # `run` unpacks (into the folder `gpu`; another with --into) and prints seconds to compile,
-# sentences a second and model FLOP utilisation; also in gpu.json. Other options go to gpu_pack.py and gpu_run.py, which have --help.
+# tokens a second and model FLOP utilisation; also in gpu.json. Other options go to gpu_pack.py and gpu_run.py, which have --help.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)

@@ -1,13 +1,15 @@
-"""Times the training step of every stage under JAX, and how much of the device it uses.
+"""Times training steps under JAX, and how much of the device they use.
 
 Called by gpu.sh in the folder of a pack; here, with no pack:
 
     KERAS_BACKEND=jax python benchmarks/gpu_run.py --pairs 64 --updates 5
 
-A batch is random and has no padding. Utilisation is the formula's operations (products
-of matrices, three times those of the forward pass) against the best measured product.
-Where torch and transformers are installed, the same step of stage 1 runs there, as
-sentence-transformers would do it: BertModel, mean pooling, squared error, AdamW.
+Stage 1 at several batch sizes, the others at the middle one. A batch is random and has
+no padding. Utilisation is the formula's operations (products of matrices, three times
+those of the forward pass) against the best measured product. Where torch and
+transformers are installed, the same step of stage 1 runs there, as
+sentence-transformers would do it: BertModel, mean pooling, squared error, AdamW, by
+torch.compile.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import os
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +27,16 @@ import numpy as np
 PEAK_SIDES = (2048, 4096, 8192)
 STEPS_AT_ONCE = 32
 LONGEST_S = 2.0  # of a product of matrices that is still tried
+FIRST = "teach_assistant"
 TRAINING = 3  # a step's operations, in those of its forward pass
 SHAPE = {"hidden_dim": 384, "num_heads": 12, "intermediate_dim": 1536, "pad_id": 0}
-# A small student, and one as deep as MiniLM with 64,000 tokens.
+# A small student, and MiniLM with 64,000 tokens in two depths.
 ENCODERS: dict[str, dict[str, int]] = {
     "lab student": {
         "vocabulary_size": 20_000, "bottleneck_dim": 128, "num_layers": 3,
         "repeats": 2, "projection_dim": 384,
     },
+    "6 x 384": {"vocabulary_size": 64_000, "num_layers": 6},
     "12 x 384": {"vocabulary_size": 64_000, "num_layers": 12},
 }  # fmt: skip
 
@@ -148,35 +153,41 @@ def timed(stage: Any, x: Any, y: Any, updates: int) -> tuple[float, float]:
     return first - later, later / updates
 
 
-def measured(fields: dict[str, int], given: Any, peak: float) -> dict[str, Any]:
-    """Return a row for each stage of one encoder."""
+def measured(
+    fields: dict[str, int], pairs: int, names: list[str], given: Any, peak: float
+) -> dict[str, Any]:
+    """Return a row for each of some stages of one encoder."""
     from keras_msd.models import EncoderConfig, build_model
     from keras_msd.training import make_optimizer
     from keras_msd.training.profile import computing_in
 
     config = EncoderConfig(**SHAPE | fields, max_length=given.tokens, dropout=0.0)
-    lengths = np.full(2 * given.pairs, given.tokens)
+    lengths = np.full(2 * pairs, given.tokens)
     rows = {}
-    for name, make in stages(config.dim).items():
-        if given.stages and name not in given.stages:
-            continue
+    for name in names:
+        make, updates = stages(config.dim)[name], steps_of(given.updates, pairs)
         with computing_in(given.precision):
             stage = make(build_model(config))
-        at_once = min(given.updates, STEPS_AT_ONCE)
+        at_once = min(updates, STEPS_AT_ONCE)
         stage.compile(make_optimizer(1e-4, steps=10_000), steps_per_execution=at_once)
-        x, y = random_batch(stage, config, given.pairs, given.tokens)
-        compiling, each = timed(stage, x, y, given.updates)
+        x, y = random_batch(stage, config, pairs, given.tokens)
+        compiling, each = timed(stage, x, y, updates)
         count = step_operations(config, lengths, name != "align_embedding")
         rows[name] = {
             "compile_seconds": round(compiling, 1),
             "milliseconds": round(1000 * each, 2),
-            "sentences_per_second": round(len(lengths) / each),
+            "tokens_per_second": round(lengths.sum() / each),
             "utilisation": round(count / each / peak / 1e12, 3),
         }
     return rows
 
 
-def in_torch(fields: dict[str, int], given: Any) -> dict[str, float]:
+def steps_of(updates: int, pairs: int) -> int:
+    """Return fewer steps for larger batches, eight at least."""
+    return max(min(updates, 8), updates * 256 // pairs)
+
+
+def in_torch(fields: dict[str, int], pairs: int, given: Any) -> dict[str, float]:
     """Return the time of the same step of stage 1 in torch, on a GPU if it has one."""
     import torch
     from transformers import BertConfig, BertModel
@@ -195,14 +206,18 @@ def in_torch(fields: dict[str, int], given: Any) -> dict[str, float]:
         add_pooling_layer=False,
     ).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    shape = 2 * given.pairs, given.tokens
+    shape = 2 * pairs, given.tokens
     ids = torch.randint(1, fields["vocabulary_size"], shape, device=device)
     goals = torch.randn(shape[0], SHAPE["hidden_dim"], device=device)
 
-    def step() -> None:
+    @torch.compile
+    def loss() -> Any:
         with torch.autocast(device, torch.bfloat16, given.precision == "bfloat16"):
             vectors = model(ids).last_hidden_state.float().mean(1)
-        torch.nn.functional.mse_loss(vectors, goals).backward()
+        return torch.nn.functional.mse_loss(vectors, goals)
+
+    def step() -> None:
+        loss().backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -215,28 +230,33 @@ def in_torch(fields: dict[str, int], given: Any) -> dict[str, float]:
             torch.cuda.synchronize()
         return time.perf_counter() - began
 
-    spent(2)
-    each = spent(given.updates) / given.updates
-    rate = round(shape[0] / each)
-    return {"milliseconds": round(1000 * each, 2), "sentences_per_second": rate}
+    updates, compiling = steps_of(given.updates, pairs), spent(2)
+    each = spent(updates) / updates
+    return {
+        "compile_seconds": round(compiling - 2 * each, 1),
+        "milliseconds": round(1000 * each, 2),
+        "tokens_per_second": round(shape[0] * given.tokens / each),
+    }
 
 
 def main() -> None:
     """Measure, print a table, write and print one JSON object."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=1024)
+    sizes = [256, 1024, 4096]
+    parser.add_argument("--pairs", type=int, nargs="+", default=sizes)
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--updates", type=int, default=96)
     known = list(ENCODERS)
-    parser.add_argument("--encoders", nargs="+", default=known, choices=known)
-    parser.add_argument("--stages", nargs="+", metavar="NAME", help="default: all")
+    parser.add_argument("--encoders", nargs="+", default=known[1:], choices=known)
+    others = ["teach_student", "contrastive_learning"]
+    parser.add_argument("--stages", nargs="*", default=others, metavar="NAME")
     parser.add_argument("--precision", default="bfloat16", help="or float32")
     parser.add_argument("--out", type=Path, default=Path("gpu.json"))
     given = parser.parse_args()
     os.environ["KERAS_BACKEND"] = "jax"
     import jax
 
-    if unknown := set(given.stages or ()) - stages(1).keys():
+    if unknown := set(given.stages) - stages(1).keys():
         names = ", ".join(stages(1))
         parser.error(f"--stages must be of {names}. Received: {min(unknown)}.")
     peak = measured_peak(given.precision)
@@ -245,20 +265,24 @@ def main() -> None:
         "device": jax.devices()[0].device_kind,
         "jax": jax.__version__,
         "peak_tflops": round(peak, 4),
-        **{key: getattr(given, key) for key in ("pairs", "tokens", "precision")},
+        **{key: getattr(given, key) for key in ("tokens", "precision")},
         "encoders": {},
     }
-    head = "compile s", "ms", "sentences/s", "MFU"
-    print(f"{'':36}" + "".join(f"{name:>13}" for name in head))
-    for encoder in given.encoders:
-        rows = measured(ENCODERS[encoder], given, peak)
+    head = "compile s", "ms", "tokens/s", "MFU"
+    print(f"{'':48}" + "".join(f"{name:>13}" for name in head))
+    columns = "compile_seconds", "milliseconds", "tokens_per_second", "utilisation"
+    middle = sorted(given.pairs)[len(given.pairs) // 2]
+    for encoder, pairs in product(given.encoders, given.pairs):
+        fields = ENCODERS[encoder]
+        names = [FIRST, *(given.stages if pairs == middle else [])]
+        rows = measured(fields, pairs, names, given, peak)
         if torch:
-            rows["torch, stage 1"] = in_torch(ENCODERS[encoder], given)
-        result["encoders"][encoder] = rows
+            rows[f"{FIRST}, torch"] = in_torch(fields, pairs, given)
+        result["encoders"].setdefault(encoder, {})[pairs] = rows
         for name, row in rows.items():
-            columns = "compile_seconds", "milliseconds", "sentences_per_second"
-            cells = [str(row.get(key, "")) for key in (*columns, "utilisation")]
-            print(f"{f'{encoder}, {name}':36}" + "".join(f"{it:>13}" for it in cells))
+            cells = [str(row.get(key, "")) for key in columns]
+            label = f"{encoder}, {pairs}, {name}"
+            print(f"{label:48}" + "".join(f"{it:>13}" for it in cells), flush=True)
     given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(result))
 

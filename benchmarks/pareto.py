@@ -227,9 +227,9 @@ THEIRS = {
     "tatoeba_f1": "Tatoeba F1, 112", "tatoeba_p1": "P@1, 112",
     "tatoeba12_f1": "Tatoeba F1, our 12", "source": "source",
 }  # fmt: skip
-SAME_ROWS = """Of the same rows, all of STSb dev, with the scores that MTEB's public results
-have: nine languages (de es fr it nl pl pt ru zh; the mean of each alone) and English.
-Half of these rows chose small12's and tiny12's settings.
+SAME_ROWS = """Of the same rows, all of STSb dev, with scores of MTEB's public results:
+nine languages (de es fr it nl pl pt ru zh; each alone, their mean) and English. Half
+of these rows chose small12's and tiny12's settings.
 """
 OF_ALL = {
     "name": "model", "format": "format", "megabytes": "MB",

@@ -55,7 +55,7 @@ def change(artefact, **values):
 def fails(path, message):
     with pytest.raises(InputError, match=message) as caught:
         load_encoder(path)
-    assert type(caught.value) is InputError
+    assert type(caught.value) is InputError and len(str(caught.value)) < 600
     assert plain_exporter.loaded == []  # the runtime saw nothing
 
 
@@ -171,7 +171,7 @@ FILE = {"bytes": 7, "sha256": "0" * 64}
         ({"dim": 0}, "`dim`: .* greater than or equal to 1"),
         ({"dim": 10**12}, "`dim`: .* less than or equal to 65536"),
         ({"card_version": 2}, "must have card_version 1. Received: 2"),
-        ({"format": "pickle"}, "`format` must be one of 'saved_model'"),
+        ({"format": "pickle" * 999}, "`format` must be one of 'saved_model'"),
         ({"threshold": {"cosine": "0.6"}}, "`threshold.cosine`: .* Received: '0.6'"),
         ({"files": {}}, "must list the model `model.bin`"),
         ({"files": {"model.bin": {}}}, "`files.model.bin.bytes` is missing"),
@@ -182,7 +182,7 @@ FILE = {"bytes": 7, "sha256": "0" * 64}
 )
 def test_values_that_do_not_fit(artefact, values, message):
     change(artefact, **values)
-    if values == {"format": "pickle"}:
+    if "format" in values:
         change(artefact, files={})
     fails(artefact, message)
 

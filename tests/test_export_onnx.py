@@ -1,6 +1,5 @@
 """ONNX files of token ids, run by onnxruntime, and the graph that they are made of."""
 
-import hashlib
 import sys
 from collections import Counter
 
@@ -113,13 +112,6 @@ def test_card(artefact):
     assert set(card["libraries"]) == {"onnx", "onnxruntime"}
 
 
-def contents(model):
-    return Counter(
-        hashlib.sha256(one.raw_data + str(list(one.dims)).encode()).hexdigest()
-        for one in model.graph.initializer
-    )
-
-
 @pytest.fixture(scope="module")
 def repeated(tokenizer):
     """Return an encoder by how often its unit is run."""
@@ -135,15 +127,14 @@ def test_each_weight_is_stored_once(quantize, repeated, tmp_path):
         write_ids(encoder, file.parent, quantize)
         model = onnx.load(file)
         sizes.append(file.stat().st_size)
-        tensors.append(contents(model))
+        stored = [(one.raw_data, *one.dims) for one in model.graph.initializer]
+        tensors.append(Counter(stored))
         assert set(tensors[-1].values()) == {1}
     assert tensors[0] == tensors[1]
     assert max(sizes) <= 1.03 * min(sizes) + 65536
-    stored = sum(len(one.raw_data) for one in model.graph.initializer)
-    if (
-        quantize is None
-    ):  # the type's row is added to the positions; the graph has constants
-        assert abs(stored - 4 * encoder.num_parameters) < 400
+    if quantize is None:  # the graph has constants, too
+        size = sum(len(data) for data, *_ in stored)
+        assert abs(size - 4 * encoder.num_parameters) < 400
 
 
 @pytest.mark.parametrize(
@@ -166,8 +157,10 @@ def test_quantised_vectors(quantize, least, tokenizer, tmp_path):
 
 def test_files_that_are_no_such_model(tmp_path):
     path = tmp_path / "model.onnx"
-    for content, message in (  # the second: a version, no more
+    for content, message in (  # the last: a version, no more
         (b"\xff" * 99, "is no whole ONNX model"),
+        (b"\x3a\xff", "is no whole ONNX model"),
+        (b"\x3a\x05ab", "is no whole ONNX model"),
         (b"\x08\x07", "onnxruntime cannot load"),
     ):
         path.write_bytes(content)
@@ -265,22 +258,6 @@ def test_products_are_those_of_rounded_inputs_and_kernels(name, bits, rows):
     error = np.abs((found - expected) / sizes)
     assert np.median(error) < 1e-6
     assert error.max() < np.abs(kernel).max() / 127  # a number at .5 rounded otherwise
-    # Against the kernel itself, what rounding costs.
-    cosine = np.sum(found * (inputs @ kernel), axis=(1, 2)) / (
-        np.linalg.norm(found, axis=(1, 2))
-        * np.linalg.norm(inputs @ kernel, axis=(1, 2))
-    )
-    assert cosine.min() > (0.9999 if bits == 8 else 0.99)
-
-
-def test_repeated_layers_share_a_kernel():
-    graph, kernel = Graph(), normal(32, 8)
-    weights = Weights(graph, SCHEMES["int4"])
-    value = weights.product("x", kernel)
-    again, double = weights.product(value, kernel), weights.product("x", 2 * kernel)
-    made = graph.model({}, {k: (k, FLOAT, None) for k in (value, again, double)})
-    used = [node.input[1] for node in made.graph.node if node.op_type[-7:] == "Integer"]
-    assert used[0] == used[1] != used[2]
 
 
 def test_products_of_zeros_are_zeros():
@@ -293,9 +270,7 @@ def test_products_of_zeros_are_zeros():
 def test_half_precision_kernels_multiply_in_single():
     kernel, inputs = normal(32, 8), normal(3, 32) * 1e4  # past the reach of float16
     graph = Graph()
-    weights = Weights(graph, SCHEMES["fp16"])
-    product = weights.product("x", kernel)
-    assert weights.small(kernel) == weights.small(kernel)  # widened once
+    product = Weights(graph, SCHEMES["fp16"]).product("x", kernel)
     found = run_graph(graph, product, [3, 8], x=inputs)
     half = kernel.astype(np.float16).astype(np.float32)
     np.testing.assert_allclose(found, inputs @ half, rtol=1e-4, atol=1)

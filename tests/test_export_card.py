@@ -117,12 +117,9 @@ def test_folder_or_file(artefact, monkeypatch):
 def test_nothing_there(artefact, tmp_path):
     fails(tmp_path / "none", "none` does not exist")
     (tmp_path / "alone").mkdir()
-    for name in ("model.tflite", "model.onnx"):
-        (tmp_path / "alone" / name).write_bytes(b"TFL3")
-        fails(tmp_path / "alone" / name, f"{name}` has no card.json")
-        fails(tmp_path / "alone", "alone` has no card.json")
-    with pytest.raises(InputError, match="does not exist"):
-        load_artefact(tmp_path / "none")
+    (tmp_path / "alone" / "model.onnx").write_bytes(b"TFL3")
+    fails(tmp_path / "alone" / "model.onnx", "model.onnx` has no card.json")
+    fails(tmp_path / "alone", "alone` has no card.json")
 
 
 def test_damaged_files(artefact):
@@ -148,8 +145,6 @@ def test_a_threshold_is_whole(encoder, tmp_path, plain_format):
     ("content", "message"),
     [
         (b"{", "not valid JSON"),
-        (b"\xff\xfe", "not UTF-8"),
-        (b"[" * 100_000, "inside each other|not valid JSON"),
         (b"[]", "must be a table of settings"),
         (b"{}", "The key `card_version` is missing"),
         (b" " * (2**22 + 1), "at most 4,194,304"),

@@ -166,11 +166,6 @@ def test_files_that_are_no_such_model(tmp_path):
         path.write_bytes(content)
         with pytest.raises(InputError, match=message):
             load_ids(tmp_path)
-    path.unlink()
-    with pytest.raises(InputError, match=r"model `.*model\.onnx` does not exist"):
-        load_ids(tmp_path)
-    with pytest.raises(InputError, match="artefact `.*none` does not exist"):
-        load_ids(tmp_path / "none")
 
 
 def test_another_model_is_refused(artefact, tmp_path):

@@ -85,8 +85,6 @@ def test_damaged_files_are_an_error(artefact, tmp_path, name, change):
 
 
 def test_foreign_folders_are_an_error(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
-        saved_model.load(tmp_path / "none")
     with pytest.raises(InputError, match="Take a whole copy, or export"):
         saved_model.load(tmp_path)
     foreign = tf.Module()

@@ -1,6 +1,5 @@
 """Encoders whose heads are not as wide as the hidden width divided by their number."""
 
-import keras
 import numpy as np
 import pytest
 from random_encoder import TEXTS, WITHOUT_NUL, cosines, random_encoder
@@ -41,15 +40,6 @@ def test_with_the_usual_dimension_it_is_the_usual_network(
     assert "keras_hub" in type(usual.model.get_layer("body").blocks[0]).__module__
     assert "keras_hub" not in type(own.model.get_layer("body").blocks[0]).__module__
     own.set_weights(usual.weights())
-    draw = np.random.default_rng(0)
-    mask = np.arange(9) < np.array([9, 4, 1])[:, None]
-    hidden = draw.normal(size=(3, 9, 16)).astype("float32")
-    found, expected = (
-        keras.ops.convert_to_numpy(it.model.get_layer("body")(hidden, mask))
-        for it in (own, usual)
-    )
-    np.testing.assert_allclose(found[mask], expected[mask], rtol=1e-6, atol=1e-6)
-    assert np.abs(expected[0, 0] - hidden[0, 0]).max() > 0.1
     np.testing.assert_allclose(own.encode(TEXTS), usual.encode(TEXTS), atol=1e-6)
 
 

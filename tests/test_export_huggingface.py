@@ -1,13 +1,14 @@
 """The format `huggingface`: by NumPy, `tokenizers` and onnxruntime, and read back."""
 
+import functools
 import json
 import shutil
 
 import numpy as np
+import portable_cases
 import pytest
 from numpy_bert import backend, read, sentence_vector, token_vectors
 from random_encoder import KINDS, TEXTS, cosines, random_encoder
-from tokenizer_files import write_wordpiece
 from tokenizer_texts import CORPUS, SENTENCES, has_combining, made_texts
 from tokenizers import Tokenizer
 
@@ -60,15 +61,14 @@ def fewer_sentences():
 @pytest.fixture(scope="module")
 def folder_of(tokenizer, tmp_path_factory):
     """Return a function that exports an encoder once: (encoder, folder)."""
-    made = {}
 
+    @functools.cache
     def make(kind, *leave_out):
-        if (kind, leave_out) not in made:
-            encoder = random_encoder(tokenizer, **(KINDS | BERTS)[kind])
-            path = tmp_path_factory.mktemp("made") / "folder"
-            export(encoder, path, "huggingface", leave_out=leave_out, **GIVEN)
-            made[kind, leave_out] = encoder, path
-        return made[kind, leave_out]
+        encoder = random_encoder(tokenizer, **(KINDS | BERTS)[kind])
+        path = tmp_path_factory.mktemp("made") / "folder"
+        return encoder, export(
+            encoder, path, "huggingface", leave_out=leave_out, **GIVEN
+        )
 
     return make
 
@@ -179,28 +179,15 @@ def test_a_part_that_differs_is_not_kept(tokenizer, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["unigram", "folded", "wordpiece"])
 def test_ids_are_those_of_the_tokenizer(kind, tokenizer, tmp_path):
     if kind == "wordpiece":
-        lines = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(chr, range(33, 127))]
-        lines += [f"##{chr(code)}" for code in range(97, 123)]
-        lines += ["the", "cat", "die", "##tze", "##ing"]
-        write_wordpiece(tmp_path, lines)
-        tokenizer = read_checkpoint_tokenizer(tmp_path)
+        tokenizer = portable_cases.wordpiece(tmp_path)
     if kind == "folded":
         tokenizer = train_unigram([*CORPUS, *FOLDED], 250, case_fold=True)
     (tmp_path / "a").mkdir()
     write_tokenizer(tokenizer, tmp_path / "a", 32)
     assert check_ids(tokenizer, tmp_path / "a")["texts"] > 5000
-    texts = [
-        "STRASSE Straße ẞ",
-        "ΟΔΟΣ ὁδός",
-        "İSTANBUL",
-        *SENTENCES,
-        *CORPUS,
-        *made_texts(),
-        *proof_sentences(),
-    ]
-    names = backend(tmp_path / "a").get_added_tokens_decoder().values()
-    names = [one.content for one in names]
-    texts = [text for text in texts if not any(name in text for name in names)]
+    texts = [*FOLDED, *CORPUS, *made_texts(), *proof_sentences()]
+    added = backend(tmp_path / "a").get_added_tokens_decoder().values()
+    texts = [text for text in texts if not any(one.content in text for one in added)]
     # The library takes letters and their marks together, as SentencePiece does not.
     texts = [t for t in texts if kind == "wordpiece" or not has_combining(t)]
     assert len(texts) > 300

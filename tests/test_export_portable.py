@@ -25,8 +25,10 @@ def unigram():
     return train_unigram(CORPUS, 500)
 
 
-@pytest.fixture(scope="module")
-def uncased(tmp_path_factory):
+@pytest.fixture(scope="module", params=["unigram", "wordpiece"])
+def either(request, unigram, tmp_path_factory):
+    if request.param == "unigram":
+        return unigram
     return portable_cases.wordpiece(tmp_path_factory.mktemp("w"))
 
 
@@ -41,22 +43,18 @@ def test_ids_are_those_of_the_tokenizer(tmp_path):
         assert portable.encode(texts) == wanted, index
 
 
-@pytest.mark.parametrize("kind", ["unigram", "uncased"])
-def test_rows_are_cut_and_framed(kind, request):
-    tokenizer = request.getfixturevalue(kind)
-    portable = load_portable(describe(tokenizer, 5))
-    assert (portable.max_length, portable.pad_id) == (5, tokenizer.pad_id)
-    assert portable.encode(CORPUS) == tokenizer.encode(CORPUS, 5)
+def test_rows_are_cut_and_framed(either):
+    portable = load_portable(describe(either, 5))
+    assert (portable.max_length, portable.pad_id) == (5, either.pad_id)
+    assert portable.encode(CORPUS) == either.encode(CORPUS, 5)
     assert portable.encode([]) == []
     for texts in ("one text", ["a\ud800"]):
         with pytest.raises(ValueError, match="one text|surrogates"):
             portable.encode(texts)
 
 
-@pytest.mark.parametrize("kind", ["unigram", "uncased"])
-def test_a_damaged_description_is_refused(kind, request):
-    description = describe(request.getfixturevalue(kind), 64)
-    cases = list(portable_cases.damages(description))
+def test_a_damaged_description_is_refused(either):
+    cases = list(portable_cases.damages(describe(either, 64)))
     assert len(cases) > 15
     for damaged, message in cases:
         with pytest.raises(InputError, match=f"is damaged: .*{message}"):

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from random_encoder import KINDS, cosines, random_encoder
 from tensorflow.core.protobuf import saved_model_pb2
+from test_head_dim import THIN
 
 from keras_msd.export import saved_model
 from keras_msd.export.tensorflow_network import Stored, TensorFlowNetwork
@@ -26,9 +27,9 @@ def batch(encoder, rows, length):
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_encoder(tokenizer, kind):
-    encoder = random_encoder(tokenizer, **KINDS[kind])
+@pytest.mark.parametrize("fields", [*KINDS.values(), THIN])
+def test_every_kind_of_encoder(tokenizer, fields):
+    encoder = random_encoder(tokenizer, **fields)
     network = TensorFlowNetwork(encoder, FULL)
     # An unknown size of the batch takes another way.
     unknown = [tf.TensorSpec([None, None], tf.int32)] * 2
@@ -77,14 +78,11 @@ def graph_of(path):
 @pytest.mark.parametrize(("kind", "largest"), [("int8", 127), ("int4", 7)])
 @pytest.mark.parametrize("shape", [(6, 10), (7, 3)])
 def test_rows_against_the_formula(kind, largest, shape):
-    values = np.random.default_rng(1).normal(size=shape)
-    values *= np.arange(1, shape[0] + 1)[:, None]  # rows of different sizes
     # On the grid of the scheme, so that a scale a row loses nothing at all.
-    scales = np.abs(values).max(axis=1, keepdims=True) / largest
-    if kind == "int4":
-        scales = scales.astype(np.float16).astype(np.float32)
-    numbers = np.rint(values / scales)
-    values = (numbers * scales).astype(np.float32)
+    numbers = np.random.default_rng(1).integers(-largest, largest + 1, shape)
+    numbers[:, 0] = largest
+    scales = np.arange(1, shape[0] + 1, dtype=np.float32)[:, None] / 8
+    values = numbers * scales
     stored = Stored(values, kind)
     assert stored.whole().dtype == tf.float32
     np.testing.assert_allclose(stored.whole(), values, rtol=2e-6)
@@ -96,13 +94,7 @@ def test_rows_against_the_formula(kind, largest, shape):
     assert stored.values.numpy().nbytes == size * shape[0]
 
 
-@pytest.mark.parametrize(
-    ("quantize", "least"),
-    [
-        ("int8", 0.99),
-        ("int4", 0.8),
-    ],
-)
+@pytest.mark.parametrize(("quantize", "least"), [("int8", 0.99), ("int4", 0.8)])
 def test_vectors_in_every_scheme(encoder, artefacts, quantize, least):
     ours = encoder.encode(TEXTS).astype(float)
     run = saved_model.load(artefacts / str(quantize))
@@ -123,7 +115,6 @@ def test_bytes_in_every_scheme(encoder, artefacts):
 
 def test_no_weight_is_expanded_in_the_file(artefacts):
     """Nothing folds a stored weight into a constant of the graph."""
-    sizes = {}
     for quantize in STORED:
         graph = graph_of(artefacts / str(quantize))
         nodes = list(graph.node)
@@ -133,8 +124,6 @@ def test_no_weight_is_expanded_in_the_file(artefacts):
             node.attr["value"].ByteSize() for node in nodes if node.op == "Const"
         )
         assert constants[-2] < 12_000  # the last is the tokenizer's model
-        sizes[quantize] = graph.ByteSize()
-    assert max(sizes.values()) - min(sizes.values()) < 120_000  # a table has 384 kB
 
 
 def test_a_weight_is_read_once_a_call(encoder, artefacts):

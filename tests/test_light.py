@@ -1,13 +1,12 @@
 """Encoders without Keras and TensorFlow, and the library without tensorflow-text."""
 
-import os
+import functools
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from child_process import ROOT, run_python
 from tokenizer_texts import made_texts
 
 from keras_msd import light
@@ -19,7 +18,6 @@ from keras_msd.testing import tiny_encoder
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
-ROOT = Path(__file__).resolve().parents[1]
 BAG = {"num_layers": 0, "embedding_layer_norm": False, "pooling": "mean"}
 
 
@@ -115,21 +113,6 @@ def test_prompts_need_the_library(tokenizer, tmp_path):
         LightEncoder(tmp_path / "encoder")
 
 
-def in_process(code, without, *arguments, cwd=ROOT):
-    """Run Python in which some packages cannot be imported."""
-    blocked = "".join(f"sys.modules[{name!r}] = None\n" for name in without)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{blocked}{code}", *arguments],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 HEAVY = ("keras", "tensorflow", "tensorflow_text", "jax", "scipy", "safetensors")
 HEAVY += ("onnx",)
 
@@ -164,7 +147,8 @@ def test_a_package_is_whole_without_the_library(name, tmp_path):
         f"from {module} import load\n"
         "np.save('vectors.npy', load().encode(np.load('texts.npy').tolist()))\n"
     )
-    in_process(code, (*HEAVY, "keras_msd", "tokenizers"), cwd=tmp_path)
+    without = (*HEAVY, "keras_msd", "tokenizers")
+    run_python(code, without=without, cwd=tmp_path)
     vectors = np.load(tmp_path / "vectors.npy")
     from keras_msd.models.encoder import load_saved
 
@@ -182,11 +166,10 @@ def test_commands_embed_and_search_without_keras(name, tmp_path):
     code = "from keras_msd.cli import main\nsys.argv[0] = 'keras-msd'\nmain()\n"
     words = ("search", name, "a barking dog", "lines.txt", "--top", "1")
     without = ("keras", "tensorflow", "tensorflow_text", "jax")
-    assert "Der Hund" in in_process(code, without, *words, cwd=tmp_path)
-    out = in_process(code, without, "embed", name, "A", "--json", cwd=tmp_path)
-    assert '"dim": 384' in out
-    code = f"import keras_msd as msd\nmsd.load_encoder({name!r}).encode(['A cat.'])"
-    in_process(code, without, cwd=tmp_path)
+    light = functools.partial(run_python, without=without, cwd=tmp_path)
+    assert "Der Hund" in light(code, *words)
+    assert '"dim": 384' in light(code, "embed", name, "A", "--json")
+    light(f"import keras_msd as msd\nmsd.load_encoder({name!r}).encode(['A cat.'])")
 
 
 WITHOUT_TEXT = """
@@ -229,4 +212,4 @@ def test_only_text_in_graphs_needs_tensorflow_text(tokenizer, tmp_path):
     pytest.importorskip("ai_edge_litert")
     tiny_encoder(tokenizer).export(tmp_path / "whole", format="saved_model")
     shutil.copytree(tmp_path / "whole" / "1", tmp_path / "model")
-    in_process(WITHOUT_TEXT, ("tensorflow_text",), cwd=tmp_path)
+    run_python(WITHOUT_TEXT, without=["tensorflow_text"], cwd=tmp_path)

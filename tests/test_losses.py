@@ -114,19 +114,6 @@ def test_without_group_only_the_index_counts(target):
     assert abs(grouped - alone) > 1e-3
 
 
-@pytest.mark.parametrize(
-    "loss", [MultilingualContrastive("ce_hard"), AdditiveMarginSoftmax(scale=2.0)]
-)
-def test_a_duplicate_line_is_never_a_negative(loss):
-    import tensorflow as tf
-
-    target = tf.Variable(TARGET)
-    with tf.GradientTape() as tape:
-        row = loss.call((GUIDE, tf.constant(GROUP)), (tf.constant(SOURCE), target))[0]
-    moved = np.abs(np.array(tape.gradient(row, target))).max(axis=1)
-    assert moved[2] == 0 and moved[0] > 0 and moved[1] > 0
-
-
 def log_shares(rows, lines, temperature):
     """Return, row by row, what a softmax gives every row of another line."""
     same = np.equal.outer(lines, lines)
@@ -213,14 +200,6 @@ def test_additive_margin_softmax_equals_its_formula(options, margin, scale):
     assert abs(masked.mean() - apart.mean()) > 1e-3
 
 
-def test_unscaled_perfect_vectors_keep_a_loss():
-    perfect = np.eye(64, dtype="float32")
-    literal = AdditiveMarginSoftmax(scale=1.0)(np.arange(64), (perfect, perfect))
-    assert float(literal) / 2 == pytest.approx(3.47, abs=0.005)
-    scaled = AdditiveMarginSoftmax()(np.arange(64), (perfect, perfect))
-    assert float(scaled) < 1e-6
-
-
 @pytest.mark.parametrize("dims", ["mean", "sum"])
 def test_feature_distillation_equals_its_formula(dims):
     made = (SOURCE[:, :2], TARGET[:, 1:])
@@ -271,7 +250,6 @@ def test_zero_vectors_have_cosine_zero_and_finite_gradients(loss):
         (lambda: MultilingualContrastive()(GUIDE, SOURCE), "must be a pair"),
         (lambda: SimilarityDistribution(temperature=0), "above 0"),
         (lambda: SimilarityDistribution(goal_temperature=0), "above 0"),
-        (lambda: SimilarityDistribution()(GUIDE, SOURCE), "must be a pair"),
         (lambda: EmbeddingMSE()(GUIDE, SOURCE[:, :1]), "same dimension"),
         (lambda: Matryoshka("similarity_distribution", []), "once.*Received: \\(\\)"),
         (lambda: Matryoshka("similarity_distribution", [2, 2]), "once"),
@@ -290,11 +268,9 @@ def test_zero_vectors_have_cosine_zero_and_finite_gradients(loss):
             "`scale` must be above 0. Received: scale=0",
         ),
         (lambda: AdditiveMarginSoftmax()(GROUP, SOURCE), "`y_pred` must be a pair"),
-        (lambda: FeatureDistillation("max"), "`dims` must be one of"),
         (lambda: FeatureDistillation()(GOALS[0], GOALS), "`y_true` must be a pair"),
         (lambda: FeatureDistillation()(GOALS, (SOURCE, TARGET)), "y_pred .4, 3."),
         (lambda: LogitDistillation(temperature=0), "temperature=0"),
-        (lambda: LogitDistillation()(GOALS[0], GOALS), "`y_true` must be a pair"),
     ],
 )
 def test_mistakes_are_named(make, message):

@@ -21,6 +21,7 @@ from keras_msd.export.proof import (
 )
 from keras_msd.testing import tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("plain_format")
 TEXTS = [
     "The cat sleeps.",
     "Ein Hund läuft.",
@@ -41,12 +42,6 @@ ROWS = [
 def encoder(tokenizer):
     keras.utils.set_random_seed(7)
     return tiny_encoder(tokenizer, num_layers=0)
-
-
-@pytest.fixture(autouse=True)
-def plain(monkeypatch, plain_format):
-    """Add a format without a runtime."""
-    monkeypatch.setattr(plain_exporter, "difference", None)
 
 
 def far(text, size=1.0):

@@ -92,10 +92,6 @@ class Letters(msd.tokenizers.Tokenizer):
     def definition(self):
         return self.letters.encode()
 
-    @property
-    def settings(self):
-        return {}
-
     @classmethod
     def from_definition(cls, definition, settings, origin):
         return cls(definition.decode())

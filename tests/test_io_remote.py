@@ -37,9 +37,7 @@ def bucket():
     system = fsspec.filesystem("memory")
     system.store.clear()
     system.pseudo_dirs[:] = [""]
-    yield "memory://bucket"
-    system.store.clear()
-    system.pseudo_dirs[:] = [""]
+    return "memory://bucket"
 
 
 def put(bucket: str, files: dict[str, bytes]) -> None:

@@ -104,19 +104,25 @@ def scores_of(part, model):
     return [it["rows"][model][part["score"]] for it in seeds]
 
 
-def test_every_verdict_has_the_sign_of_the_scores_in_the_files(papers):
-    told = 0
+def parts(papers):
+    """Yield each part of the page with its citation and its exhibit."""
     for paper in papers.load()["papers"]:
         for exhibit in paper["exhibits"]:
             for part in papers.parts_of(exhibit):
-                found = papers.claims_of(paper["citation"], part)
-                for text, claim in zip(part["claims"], found, strict=True):
-                    if claim.verdict == "cannot be told":
-                        continue
-                    upper, lower, share = papers.claim_in(text)
-                    high, low = (fmean(scores_of(part, it)) for it in (upper, lower))
-                    assert (high > share * low) == (claim.verdict == "holds"), claim
-                    told += 1
+                yield paper["citation"], exhibit, part
+
+
+def test_every_verdict_has_the_sign_of_the_scores_in_the_files(papers):
+    told = 0
+    for citation, _, part in parts(papers):
+        found = papers.claims_of(citation, part)
+        for text, claim in zip(part["claims"], found, strict=True):
+            if claim.verdict == "cannot be told":
+                continue
+            upper, lower, share = papers.claim_in(text)
+            high, low = (fmean(scores_of(part, it)) for it in (upper, lower))
+            assert (high > share * low) == (claim.verdict == "holds"), claim
+            told += 1
     assert told > 20
 
 
@@ -213,10 +219,8 @@ def test_the_listed_orderings_are_in_the_printed_numbers(papers):
 
 def test_no_ordering_of_a_paper_is_missing_on_the_page(papers):
     on_page = {
-        (paper["citation"], tuple(exhibit["names"]), *names, share, part["score"])
-        for paper in papers.load()["papers"]
-        for exhibit in paper["exhibits"]
-        for part in papers.parts_of(exhibit)
+        (citation, tuple(exhibit["names"]), *names, share, part["score"])
+        for citation, exhibit, part in parts(papers)
         for upper, lower, share in map(papers.claim_in, part["claims"])
         for names in [
             [part.get("printed", {}).get(it, part["rows"][it]) for it in (upper, lower)]
@@ -230,9 +234,7 @@ def test_no_ordering_of_a_paper_is_missing_on_the_page(papers):
 
 def test_every_row_of_the_page_is_in_its_result(papers):
     """A row that a name misses would read as one that was not measured."""
-    for paper in papers.load()["papers"]:
-        for exhibit in paper["exhibits"]:
-            for part in papers.parts_of(exhibit):
-                if part.get("table"):
-                    for model in part["rows"]:
-                        assert scores_of(part, model), model
+    for _, _, part in parts(papers):
+        if part.get("table"):
+            for model in part["rows"]:
+                assert scores_of(part, model), model

@@ -44,18 +44,13 @@ def artefact(exported, tmp_path, plain_format):
 def change(artefact, **values):
     """Write other values into the card."""
     card = json.loads((artefact / "card.json").read_text())
-    for key, value in values.items():
-        if value is None:
-            del card[key]
-        else:
-            card[key] = value
-    (artefact / "card.json").write_text(json.dumps(card))
+    (artefact / "card.json").write_text(json.dumps(card | values))
 
 
 def fails(path, message):
     with pytest.raises(InputError, match=message) as caught:
         load_encoder(path)
-    assert type(caught.value) is InputError
+    assert type(caught.value) is InputError and len(str(caught.value)) < 600
     assert plain_exporter.loaded == []  # the runtime saw nothing
 
 
@@ -117,12 +112,9 @@ def test_folder_or_file(artefact, monkeypatch):
 def test_nothing_there(artefact, tmp_path):
     fails(tmp_path / "none", "none` does not exist")
     (tmp_path / "alone").mkdir()
-    for name in ("model.tflite", "model.onnx"):
-        (tmp_path / "alone" / name).write_bytes(b"TFL3")
-        fails(tmp_path / "alone" / name, f"{name}` has no card.json")
-        fails(tmp_path / "alone", "alone` has no card.json")
-    with pytest.raises(InputError, match="does not exist"):
-        load_artefact(tmp_path / "none")
+    (tmp_path / "alone" / "model.onnx").write_bytes(b"TFL3")
+    fails(tmp_path / "alone" / "model.onnx", "model.onnx` has no card.json")
+    fails(tmp_path / "alone", "alone` has no card.json")
 
 
 def test_damaged_files(artefact):
@@ -144,34 +136,21 @@ def test_a_threshold_is_whole(encoder, tmp_path, plain_format):
     assert not (tmp_path / "art").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"{", "not valid JSON"),
-        (b"\xff\xfe", "not UTF-8"),
-        (b"[" * 100_000, "inside each other|not valid JSON"),
-        (b"[]", "must be a table of settings"),
-        (b"{}", "The key `card_version` is missing"),
-        (b" " * (2**22 + 1), "at most 4,194,304"),
-    ],
-)
-def test_cards_that_are_none(artefact, content, message):
-    (artefact / "card.json").write_bytes(content)
-    fails(artefact, message)
-
-
 FILE = {"bytes": 7, "sha256": "0" * 64}
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("content", "message"),
     [
-        ({"dim": None}, "The key `dim` is missing"),
+        (b"{", "not valid JSON"),
+        (b"[]", "must be a table of settings"),
+        (b"{}", "The key `card_version` is missing"),
+        (b" " * (2**22 + 1), "at most 4,194,304"),
         ({"dim": "16"}, "`dim`: .* Received: '16'"),
         ({"dim": 0}, "`dim`: .* greater than or equal to 1"),
         ({"dim": 10**12}, "`dim`: .* less than or equal to 65536"),
         ({"card_version": 2}, "must have card_version 1. Received: 2"),
-        ({"format": "pickle"}, "`format` must be one of 'saved_model'"),
+        ({"format": "pickle" * 999, "files": {}}, "`format` must be one of 'saved_m"),
         ({"threshold": {"cosine": "0.6"}}, "`threshold.cosine`: .* Received: '0.6'"),
         ({"files": {}}, "must list the model `model.bin`"),
         ({"files": {"model.bin": {}}}, "`files.model.bin.bytes` is missing"),
@@ -180,22 +159,15 @@ FILE = {"bytes": 7, "sha256": "0" * 64}
         ({"files": {"model.bin": FILE | {"sha256": "abc"}}}, "`files.*sha256`"),
     ],
 )
-def test_values_that_do_not_fit(artefact, values, message):
-    change(artefact, **values)
-    if values == {"format": "pickle"}:
-        change(artefact, files={})
+def test_cards_that_do_not_fit(artefact, content, message):
+    if isinstance(content, dict):
+        change(artefact, **content)
+    else:
+        (artefact / "card.json").write_bytes(content)
     fails(artefact, message)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../outside.bin",
-        "/etc/passwd",
-        "link",
-        "a\0b",
-    ],
-)
+@pytest.mark.parametrize("name", ["../outside.bin", "/etc/passwd", "link", "a\0b"])
 def test_names_outside_the_folder(artefact, name):
     data = b"outside"
     (artefact.parent / "outside.bin").write_bytes(data)

@@ -1,15 +1,15 @@
 """Every format, and one from outside: exported, loaded in its runtime, described."""
 
-import os
+import functools
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from child_process import run_python
 from random_encoder import random_encoder, run_alone
 
 from keras_msd.checks import InputError
@@ -35,9 +35,7 @@ RUNTIMES = {
     "onnx": ["onnx", "onnxruntime"],
     # Its extensions come with it, and whoever imports them must do so with care.
     "onnx_text": ["onnx", "onnxruntime"],
-    "gguf": ["gguf", "llama_cpp"],
     "huggingface": ["onnx", "onnxruntime"],
-    "model2vec": [],
 }
 # Two take few encoders, and have tests of their own: test_export_model2vec.py and
 # test_export_gguf.py.
@@ -58,29 +56,22 @@ def encoder(tokenizer):
 
 
 @pytest.fixture(scope="module")
-def texts():
-    return proof_sentences()
-
-
-@pytest.fixture(scope="module")
 def artefacts(encoder, tmp_path_factory):
     """Return a function that exports once and gives the folder back."""
-    made = {}
 
-    def make(format, quantize=None):
+    @functools.cache
+    def make(format):
         for module in RUNTIMES[format]:
             pytest.importorskip(module)
-        if (format, quantize) not in made:
-            path = tmp_path_factory.mktemp("made") / f"{format}_{quantize}"
-            made[format, quantize] = export(encoder, path, format, quantize, **LENIENT)
-        return made[format, quantize]
+        path = tmp_path_factory.mktemp("made") / format
+        return export(encoder, path, format, **LENIENT)
 
     return make
 
 
 @pytest.mark.parametrize("format", ANY_NETWORK)
-def test_same_neighbours(artefacts, encoder, texts, format):
-    path = artefacts(format)
+def test_same_neighbours(artefacts, encoder, format):
+    path, texts = artefacts(format), proof_sentences()
     loaded, ours = load_artefact(path), encoder.encode(texts)
     theirs = loaded.encode(texts)
     assert theirs.dtype == np.float32
@@ -141,10 +132,8 @@ def test_networks_are_written_under_jax(tmp_path):
     """The export itself compares the vectors."""
     pytest.importorskip("jax")
     formats = ["saved_model", "litert", "onnx"]
-    command = [sys.executable, "-c", UNDER_JAX, str(tmp_path), *formats]
-    environment = os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.stdout.split() == formats, done.stderr
+    jax = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    assert run_python(UNDER_JAX, tmp_path, *formats, **jax).split() == formats
 
 
 def test_what_a_format_does_not_offer(encoder, plain_format, tmp_path):

@@ -6,7 +6,6 @@ import runpy
 import numpy as np
 import pytest
 from random_encoder import TEXTS, random_encoder
-from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
@@ -78,14 +77,6 @@ def test_the_card_says_what_was_compared(exported):
     exec(card["how_to_load"].replace("FOLDER", str(paths["q8_0"])), scope)
     found = load_encoder(paths["q8_0"]).encode(["A sentence."], normalize=True)
     np.testing.assert_allclose(scope["vectors"], found, atol=1e-5)
-
-
-def test_ids_of_llama_cpp_are_the_tokenizers(exported, tokenizer):
-    from keras_msd.export.gguf import _ids, _open
-
-    model = _open(exported[1]["q8_0"] / "model.gguf", vocab_only=True, n_ctx=8)
-    texts = [text for text in made_texts(300) + CORPUS if "\0" not in text]
-    assert [_ids(model, text) for text in texts] == tokenizer.encode(texts)
 
 
 def test_four_bits_are_those_of_our_own_folder(tokenizer):

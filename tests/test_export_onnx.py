@@ -1,22 +1,19 @@
 """ONNX files of token ids, run by onnxruntime, and the graph that they are made of."""
 
-import hashlib
 import sys
 from collections import Counter
 
 import numpy as np
 import pytest
 from random_encoder import KINDS, TEXTS, cosines, random_encoder
-from tokenizer_files import write_byte_pairs
+from test_head_dim import THIN
 
 from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError
 from keras_msd.export import FORMATS, export, read_card
 from keras_msd.export.onnx_files import load_ids
 from keras_msd.export.portable import describe
-from keras_msd.models.encoder import Encoder
 from keras_msd.quantize import SCHEMES, quantize_table
-from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -45,9 +42,9 @@ def artefact(encoder, tmp_path_factory):
     return export(encoder, path, format="onnx", languages=["de", "en"], **given)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_network(kind, tokenizer, tmp_path):
-    encoder = random_encoder(tokenizer, **KINDS[kind])
+@pytest.mark.parametrize("fields", [*KINDS.values(), THIN])
+def test_every_kind_of_network(fields, tokenizer, tmp_path):
+    encoder = random_encoder(tokenizer, **fields)
     write_ids(encoder, tmp_path / "a")
     found, expected = load_ids(tmp_path / "a")(TEXTS), encoder.encode(TEXTS)
     assert found.dtype == np.float32 and found.shape == expected.shape
@@ -58,7 +55,7 @@ def test_every_kind_of_network(kind, tokenizer, tmp_path):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")
 def test_keras_writes_a_network_by_tf2onnx(tokenizer, tmp_path):
-    """For other networks and older runtimes; its vectors are those of our writer."""
+    """For other networks and older runtimes."""
     pytest.importorskip("tf2onnx")
     encoder = random_encoder(tokenizer, repeats=1)
     rows = encoder.tokenizer.encode(TEXTS, encoder.max_length)
@@ -66,10 +63,8 @@ def test_keras_writes_a_network_by_tf2onnx(tokenizer, tmp_path):
     expected = np.asarray(encoder.model(batch))
     path = str(tmp_path / "keras.onnx")
     encoder.model.export(path, format="onnx", opset_version=15, verbose=False)
-    write_ids(encoder, tmp_path / "ours")
-    for file in (path, tmp_path / "ours" / "model.onnx"):
-        found = onnxruntime.InferenceSession(file).run(None, batch)[0]
-        assert cosines(found, expected).min() > 1 - 1e-6
+    found = onnxruntime.InferenceSession(path).run(None, batch)[0]
+    assert cosines(found, expected).min() > 1 - 1e-6
 
 
 def test_interface(encoder, artefact):
@@ -113,13 +108,6 @@ def test_card(artefact):
     assert set(card["libraries"]) == {"onnx", "onnxruntime"}
 
 
-def contents(model):
-    return Counter(
-        hashlib.sha256(one.raw_data + str(list(one.dims)).encode()).hexdigest()
-        for one in model.graph.initializer
-    )
-
-
 @pytest.fixture(scope="module")
 def repeated(tokenizer):
     """Return an encoder by how often its unit is run."""
@@ -135,15 +123,14 @@ def test_each_weight_is_stored_once(quantize, repeated, tmp_path):
         write_ids(encoder, file.parent, quantize)
         model = onnx.load(file)
         sizes.append(file.stat().st_size)
-        tensors.append(contents(model))
+        stored = [(one.raw_data, *one.dims) for one in model.graph.initializer]
+        tensors.append(Counter(stored))
         assert set(tensors[-1].values()) == {1}
     assert tensors[0] == tensors[1]
     assert max(sizes) <= 1.03 * min(sizes) + 65536
-    stored = sum(len(one.raw_data) for one in model.graph.initializer)
-    if (
-        quantize is None
-    ):  # the type's row is added to the positions; the graph has constants
-        assert abs(stored - 4 * encoder.num_parameters) < 400
+    if quantize is None:  # the graph has constants, too
+        size = sum(len(data) for data, *_ in stored)
+        assert abs(size - 4 * encoder.num_parameters) < 400
 
 
 @pytest.mark.parametrize(
@@ -166,18 +153,15 @@ def test_quantised_vectors(quantize, least, tokenizer, tmp_path):
 
 def test_files_that_are_no_such_model(tmp_path):
     path = tmp_path / "model.onnx"
-    for content, message in (  # the second: a version, no more
+    for content, message in (  # the last: a version, no more
         (b"\xff" * 99, "is no whole ONNX model"),
+        (b"\x3a\xff", "is no whole ONNX model"),
+        (b"\x3a\x05ab", "is no whole ONNX model"),
         (b"\x08\x07", "onnxruntime cannot load"),
     ):
         path.write_bytes(content)
         with pytest.raises(InputError, match=message):
             load_ids(tmp_path)
-    path.unlink()
-    with pytest.raises(InputError, match=r"model `.*model\.onnx` does not exist"):
-        load_ids(tmp_path)
-    with pytest.raises(InputError, match="artefact `.*none` does not exist"):
-        load_ids(tmp_path / "none")
 
 
 def test_another_model_is_refused(artefact, tmp_path):
@@ -194,16 +178,7 @@ def test_another_model_is_refused(artefact, tmp_path):
         load_ids(tmp_path / "b")
 
 
-def test_bad_requests(encoder, artefact, tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="`threads` must be at least 1"):
-        load_ids(artefact, threads=0)
-    write_byte_pairs(tmp_path)
-    pairs = read_checkpoint_tokenizer(tmp_path)
-    with pytest.raises(InputError, match="tokenizer_json"):
-        write_ids(random_encoder(pairs), tmp_path / "a")
-    config = encoder.config.model_copy(update={"pooling": "median"})
-    with pytest.raises(InputError, match="`pooling` must be one of 'mean', 'cls', 'm"):
-        write_ids(Encoder(encoder.model, encoder.tokenizer, config), tmp_path)
+def test_bad_requests(encoder, tmp_path, monkeypatch):
     monkeypatch.setattr(exporter, "LARGEST_FILE", 100)
     with pytest.raises(InputError, match="smaller than 100 bytes. Received: weights"):
         write_ids(encoder, tmp_path / "a")
@@ -265,22 +240,6 @@ def test_products_are_those_of_rounded_inputs_and_kernels(name, bits, rows):
     error = np.abs((found - expected) / sizes)
     assert np.median(error) < 1e-6
     assert error.max() < np.abs(kernel).max() / 127  # a number at .5 rounded otherwise
-    # Against the kernel itself, what rounding costs.
-    cosine = np.sum(found * (inputs @ kernel), axis=(1, 2)) / (
-        np.linalg.norm(found, axis=(1, 2))
-        * np.linalg.norm(inputs @ kernel, axis=(1, 2))
-    )
-    assert cosine.min() > (0.9999 if bits == 8 else 0.99)
-
-
-def test_repeated_layers_share_a_kernel():
-    graph, kernel = Graph(), normal(32, 8)
-    weights = Weights(graph, SCHEMES["int4"])
-    value = weights.product("x", kernel)
-    again, double = weights.product(value, kernel), weights.product("x", 2 * kernel)
-    made = graph.model({}, {k: (k, FLOAT, None) for k in (value, again, double)})
-    used = [node.input[1] for node in made.graph.node if node.op_type[-7:] == "Integer"]
-    assert used[0] == used[1] != used[2]
 
 
 def test_products_of_zeros_are_zeros():
@@ -293,9 +252,7 @@ def test_products_of_zeros_are_zeros():
 def test_half_precision_kernels_multiply_in_single():
     kernel, inputs = normal(32, 8), normal(3, 32) * 1e4  # past the reach of float16
     graph = Graph()
-    weights = Weights(graph, SCHEMES["fp16"])
-    product = weights.product("x", kernel)
-    assert weights.small(kernel) == weights.small(kernel)  # widened once
+    product = Weights(graph, SCHEMES["fp16"]).product("x", kernel)
     found = run_graph(graph, product, [3, 8], x=inputs)
     half = kernel.astype(np.float16).astype(np.float32)
     np.testing.assert_allclose(found, inputs @ half, rtol=1e-4, atol=1)

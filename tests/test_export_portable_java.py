@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import struct
 import subprocess
 
 import portable_cases
@@ -20,10 +19,9 @@ pytestmark = [
 
 # Prints, for each folder, one line of ids a text; or what went wrong.
 RUN = """
-import java.io.DataInputStream;
 import java.nio.ByteBuffer;
 import java.nio.file.*;
-import java.util.*;
+import java.util.Arrays;
 
 public class Run {
   public static void main(String[] folders) throws Exception {
@@ -32,18 +30,15 @@ public class Run {
       Path path = Paths.get(folder);
       try {
         byte[] file = Files.readAllBytes(path.resolve("file"));
-        PortableTokenizer tokenizer = Files.exists(path.resolve("is_model"))
+        PortableTokenizer tokenizer = folder.startsWith("model")
             ? PortableTokenizer.fromModel(ByteBuffer.wrap(file))
             : new PortableTokenizer(file);
-        DataInputStream texts =
-            new DataInputStream(Files.newInputStream(path.resolve("texts")));
-        for (int count = texts.readInt(); count > 0; count--) {
-          char[] units = new char[texts.readInt()];
-          for (int place = 0; place < units.length; place++) {
-            units[place] = texts.readChar();
+        for (String line : Files.readAllLines(path.resolve("texts"))) {
+          StringBuilder text = new StringBuilder();
+          for (int at = 0; at < line.length(); at += 4) {
+            text.append((char) Integer.parseInt(line.substring(at, at + 4), 16));
           }
-          shown.append(Arrays.toString(tokenizer.encode(new String(units))));
-          shown.append("\\n");
+          shown.append(Arrays.toString(tokenizer.encode(text.toString()))).append("\\n");
         }
       } catch (IllegalArgumentException error) {
         shown.append("\\"" + error.getMessage().replaceAll("[\\"\\\\\\\\\\n]", " "));
@@ -65,20 +60,14 @@ def java(tmp_path_factory):
     command = [JAVAC, "--release", "8", "-Xlint:-options", "-d", classes, *sources]
     subprocess.run(command, check=True)
 
-    def run(cases, folder, is_model=False):
-        names = []
-        for number, (content, texts) in enumerate(cases):
-            case = folder / str(number)
-            case.mkdir(parents=True)
-            (case / "file").write_bytes(content)
-            if is_model:
-                (case / "is_model").touch()
-            parts = [struct.pack(">I", len(texts))]
-            for text in texts:
-                units = text.encode("utf-16-be", "surrogatepass")
-                parts += [struct.pack(">I", len(units) // 2), units]
-            (case / "texts").write_bytes(b"".join(parts))
-            names.append(case.name)
+    def run(cases, folder, kind="description"):
+        names = [f"{kind}_{number}" for number in range(len(cases))]
+        for name, (content, texts) in zip(names, cases, strict=True):
+            (folder / name).mkdir(parents=True)
+            (folder / name / "file").write_bytes(content)
+            units = [text.encode("utf-16-be", "surrogatepass") for text in texts]
+            lines = "".join(one.hex() + "\n" for one in units)
+            (folder / name / "texts").write_text(lines)
         subprocess.run([JAVA, "-cp", classes, "Run", *names], cwd=folder, check=True)
         lines = (folder / "shown").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
@@ -116,7 +105,7 @@ def test_the_tokenizer_is_found_in_a_model_file(java, tmp_path):
     texts = portable_cases.CORPUS[:5]
     cut = file[:600] + file[700:]
     cases = [(file, texts), (b"TFL3" * 99, texts), (b"", texts), (cut, texts)]
-    found = java(cases, tmp_path / "cases", is_model=True)
+    found = java(cases, tmp_path / "cases", "model")
     assert found[:5] == tokenizer.encode(texts, 16)
     assert found[5:7] == ["The model carries no tokenizer."] * 2
     assert len(found) == 8 and isinstance(found[7], str)

@@ -10,6 +10,7 @@ import pytest
 from tokenizer_texts import CORPUS
 
 from keras_msd.export import loaders_folder
+from keras_msd.export.litert_files import with_tokenizer
 from keras_msd.export.portable import describe
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
@@ -88,10 +89,6 @@ def node(script, folder, files):
     return json.loads(shown)
 
 
-def base64(content):
-    return portable_cases.encoded(content)
-
-
 @pytest.fixture(scope="module")
 def description():
     return describe(train_unigram(CORPUS, 500), 16)
@@ -113,7 +110,9 @@ def test_damaged_descriptions_and_texts_are_refused(tmp_path, description):
     cases = [
         case for one in (description, uncased) for case in portable_cases.damages(one)
     ]
-    files = {"damaged": [base64(one) for one, _ in cases], "whole": base64(description)}
+    encoded = portable_cases.encoded
+    files = {"damaged": [encoded(one) for one, _ in cases]}
+    files["whole"] = encoded(description)
     found = node(DAMAGED, tmp_path, files)
     for (_, reason), message in zip(cases, found["made"], strict=True):
         assert message.startswith("The description of the tokenizer is damaged: ")
@@ -132,20 +131,15 @@ def test_descriptions_are_found_in_model_files(tmp_path, description):
     onnx.helper.set_model_props(model, pairs)
     whole = model.SerializeToString()
     network = b"\x1c\0\0\0TFL3" + bytes(500)
-    zips = {}
-    for mode in ("appended", "joined"):
-        file = io.BytesIO(network if mode == "appended" else b"")
-        with zipfile.ZipFile(file, "a") as archive:
-            labels = zipfile.ZipInfo("labels.txt")
-            labels.extra = b"\xca\xfe\x02\x00ab"
-            archive.writestr(labels, "a\n")
-            archive.writestr("tokenizer.json", description)
-        zips[mode] = (b"" if mode == "appended" else network) + file.getvalue()
-    files = {"onnx": whole, **zips, "without": without, "cut": whole[:-9]}
+    files = {"onnx": whole, "litert": with_tokenizer(network, description)}
+    labelled = io.BytesIO(files["litert"])
+    with zipfile.ZipFile(labelled, "a") as archive:
+        archive.writestr("labels.txt", "a\n")
+    files |= {"labelled": labelled.getvalue(), "without": without, "cut": whole[:-9]}
     files |= {"empty": b"", "other": b"PNG" * 99, "bare": network}
     found = node(FILES, tmp_path, {"names": list(files), **files})
     answers = dict(zip(files, found, strict=True))
-    for name in ("onnx", "appended", "joined"):
+    for name in ("onnx", "litert", "labelled"):
         assert answers[name] == description.decode()
     assert "carries no tokenizer" in answers["without"]
     assert "carries no tokenizer" in answers["empty"]

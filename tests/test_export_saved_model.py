@@ -7,6 +7,7 @@ import tensorflow as tf
 from random_encoder import WITHOUT_NUL, random_encoder
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
+from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError
 from keras_msd.export import saved_model
 from keras_msd.export.saved_model import message_bytes
@@ -22,23 +23,10 @@ def encoder(tokenizer):
 
 
 @pytest.fixture(scope="module")
-def facts(encoder, tmp_path_factory):
+def artefact(encoder, tmp_path_factory):
     path = tmp_path_factory.mktemp("out") / "art"
-    return saved_model.write(encoder, path) | {"path": path}
-
-
-@pytest.fixture(scope="module")
-def artefact(facts):
-    return facts["path"]
-
-
-def ids_of(encoder, texts, width):
-    rows = encoder.tokenizer.encode(texts, encoder.max_length)
-    token_ids = np.full((len(rows), width), encoder.tokenizer.pad_id, np.int32)
-    mask = np.zeros_like(token_ids)
-    for row, one in enumerate(rows):
-        token_ids[row, : len(one)], mask[row, : len(one)] = one, 1
-    return {"token_ids": tf.constant(token_ids), "padding_mask": tf.constant(mask)}
+    saved_model.write(encoder, path)
+    return path
 
 
 def test_ids_are_a_second_way_in(encoder, artefact):
@@ -49,7 +37,9 @@ def test_ids_are_a_second_way_in(encoder, artefact):
         ([""], 2),
         ([], 5),
     ):
-        found = run(**ids_of(encoder, texts, width))
+        ids = encoder.tokenizer.encode(texts, encoder.max_length)
+        batch = pad_batch(ids, encoder.tokenizer.pad_id, multiple=width)
+        found = run(**{name: tf.constant(value) for name, value in batch.items()})
         assert list(found) == ["embedding"]
         np.testing.assert_allclose(found["embedding"], encoder.encode(texts), atol=1e-6)
 
@@ -85,8 +75,6 @@ def test_damaged_files_are_an_error(artefact, tmp_path, name, change):
 
 
 def test_foreign_folders_are_an_error(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
-        saved_model.load(tmp_path / "none")
     with pytest.raises(InputError, match="Take a whole copy, or export"):
         saved_model.load(tmp_path)
     foreign = tf.Module()

@@ -94,12 +94,15 @@ def test_an_interrupt_keeps_the_earlier_folder(tmp_path, monkeypatch, interrupte
         os.rename(source, target)
 
     monkeypatch.setattr(files.os, "replace", replace)
-    with pytest.raises(KeyboardInterrupt), atomic_path(path) as temporary:
-        temporary.mkdir()
-        (temporary / "new").touch()
+
+    def write_new():
+        with atomic_path(path) as temporary:
+            temporary.mkdir()
+            (temporary / "new").touch()
+
+    with pytest.raises(KeyboardInterrupt):
+        write_new()
     assert names(tmp_path) == {"a/old"}
     monkeypatch.undo()
-    with atomic_path(path) as temporary:
-        temporary.mkdir()
-        (temporary / "new").touch()
+    write_new()
     assert names(tmp_path) == {"a/new"}

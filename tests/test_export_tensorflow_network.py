@@ -5,10 +5,11 @@ import pytest
 import tensorflow as tf
 from random_encoder import KINDS, cosines, random_encoder
 from tensorflow.core.protobuf import saved_model_pb2
+from test_head_dim import THIN
 
 from keras_msd.export import saved_model
 from keras_msd.export.tensorflow_network import Stored, TensorFlowNetwork
-from keras_msd.quantize import FULL, SCHEMES
+from keras_msd.quantize import FULL
 from keras_msd.testing import tiny_encoder
 
 RANDOM = np.random.default_rng(0)
@@ -26,9 +27,9 @@ def batch(encoder, rows, length):
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_encoder(tokenizer, kind):
-    encoder = random_encoder(tokenizer, **KINDS[kind])
+@pytest.mark.parametrize("fields", [*KINDS.values(), THIN])
+def test_every_kind_of_encoder(tokenizer, fields):
+    encoder = random_encoder(tokenizer, **fields)
     network = TensorFlowNetwork(encoder, FULL)
     # An unknown size of the batch takes another way.
     unknown = [tf.TensorSpec([None, None], tf.int32)] * 2
@@ -57,8 +58,7 @@ TEXTS = ["Die Katze schläft.", "", "A dog runs in the park. " * 30, "ok"]
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
     sizes = {"hidden_dim": 64, "intermediate_dim": 256, "bottleneck_dim": 32}
-    encoder = random_encoder(tokenizer, vocabulary_size=3000, projection_dim=8, **sizes)
-    return encoder
+    return random_encoder(tokenizer, vocabulary_size=3000, projection_dim=8, **sizes)
 
 
 @pytest.fixture(scope="module")
@@ -78,14 +78,11 @@ def graph_of(path):
 @pytest.mark.parametrize(("kind", "largest"), [("int8", 127), ("int4", 7)])
 @pytest.mark.parametrize("shape", [(6, 10), (7, 3)])
 def test_rows_against_the_formula(kind, largest, shape):
-    values = np.random.default_rng(1).normal(size=shape)
-    values *= np.arange(1, shape[0] + 1)[:, None]  # rows of different sizes
     # On the grid of the scheme, so that a scale a row loses nothing at all.
-    scales = np.abs(values).max(axis=1, keepdims=True) / largest
-    if kind == "int4":
-        scales = scales.astype(np.float16).astype(np.float32)
-    numbers = np.rint(values / scales)
-    values = (numbers * scales).astype(np.float32)
+    numbers = np.random.default_rng(1).integers(-largest, largest + 1, shape)
+    numbers[:, 0] = largest
+    scales = np.arange(1, shape[0] + 1, dtype=np.float32)[:, None] / 8
+    values = numbers * scales
     stored = Stored(values, kind)
     assert stored.whole().dtype == tf.float32
     np.testing.assert_allclose(stored.whole(), values, rtol=2e-6)
@@ -97,14 +94,7 @@ def test_rows_against_the_formula(kind, largest, shape):
     assert stored.values.numpy().nbytes == size * shape[0]
 
 
-@pytest.mark.parametrize(
-    ("quantize", "least"),
-    [
-        (None, 0.9999999),
-        ("int8", 0.99),
-        ("int4", 0.8),
-    ],
-)
+@pytest.mark.parametrize(("quantize", "least"), [("int8", 0.99), ("int4", 0.8)])
 def test_vectors_in_every_scheme(encoder, artefacts, quantize, least):
     ours = encoder.encode(TEXTS).astype(float)
     run = saved_model.load(artefacts / str(quantize))
@@ -115,37 +105,16 @@ def test_vectors_in_every_scheme(encoder, artefacts, quantize, least):
 
 
 def test_bytes_in_every_scheme(encoder, artefacts):
-    bits = {"float32": 32, "float16": 16, "int8": 8, "int4": 4}
-    for quantize in STORED:
-        scheme, expected = SCHEMES[quantize], 0
-        for path, value in encoder.weights().items():
-            is_table = path == "embedding/word"
-            is_kernel = path.endswith(("/kernel", "/projection"))
-            kind = scheme.table if is_table else scheme.blocks
-            if not (is_table or is_kernel) and "int" in kind:
-                kind = "float16"  # biases, norms, positions
-            expected += value.size * bits[kind] / 8
-            if "int" in kind:  # a scale a row or an output; a group with 4 bits
-                inputs = 64 if "self_attention" in path else len(value)
-                inputs = 32 if is_table else inputs
-                groups = max(inputs // 32, 1) if kind == "int4" else 1
-                size = 2 if kind == "int4" else 4
-                expected += size * groups * value.size / inputs
-        stored = tf.train.load_checkpoint(
-            str(artefacts / str(quantize) / "1/variables/variables")
-        )
-        dtypes = stored.get_variable_to_dtype_map()
-        found = sum(
-            np.prod(shape) * dtypes[name].size
-            for name, shape in stored.get_variable_to_shape_map().items()
-            if dtypes[name] != tf.string
-        )
-        assert 0.97 * expected < found < 1.05 * expected, quantize
+    """Scales, positions and small weights take less than 0.16 bytes a parameter."""
+    for quantize, size in (None, 4), ("int8", 1), ("int4", 0.5):
+        variables = artefacts / str(quantize) / "1/variables"
+        (data,) = variables.glob("variables.data-*")
+        more = data.stat().st_size - size * encoder.num_parameters
+        assert 0 < more < 0.16 * encoder.num_parameters, quantize
 
 
 def test_no_weight_is_expanded_in_the_file(artefacts):
     """Nothing folds a stored weight into a constant of the graph."""
-    sizes = {}
     for quantize in STORED:
         graph = graph_of(artefacts / str(quantize))
         nodes = list(graph.node)
@@ -155,8 +124,6 @@ def test_no_weight_is_expanded_in_the_file(artefacts):
             node.attr["value"].ByteSize() for node in nodes if node.op == "Const"
         )
         assert constants[-2] < 12_000  # the last is the tokenizer's model
-        sizes[quantize] = graph.ByteSize()
-    assert max(sizes.values()) - min(sizes.values()) < 120_000  # a table has 384 kB
 
 
 def test_a_weight_is_read_once_a_call(encoder, artefacts):

@@ -92,10 +92,6 @@ class Letters(msd.tokenizers.Tokenizer):
     def definition(self):
         return self.letters.encode()
 
-    @property
-    def settings(self):
-        return {}
-
     @classmethod
     def from_definition(cls, definition, settings, origin):
         return cls(definition.decode())
@@ -194,17 +190,6 @@ def test_a_setting_of_its_own_is_checked(place):
     assert settings["pull"].strength == 5.0
     with pytest.raises(InputError, match="Did you mean `strength`"):
         load_recipe(recipe, overrides={"stages.pull.strenth": 5.0})
-    with pytest.raises(InputError, match="Did you mean `mean_cosine`"):
-        changes = {"stages.pull.losses.x": {"loss": "mean_cosin", "goals": "teacher"}}
-        load_recipe(recipe, overrides=changes)
-
-
-def test_a_reader_has_a_suffix(place):
-    pairs = list(msd.data.read_pairs(place / "data/parallel/train/mine.en-de.arrows"))
-    assert pairs[0][:3] == ("the cat sees word0", "die Katze sieht Wort0", "de")
-    assert len(pairs) == 60
-    with pytest.raises(InputError, match=r"\.arrows"):
-        msd.data.read_pairs(place / "small.toml")
 
 
 def test_a_tokenizer_kind_is_saved_and_loaded(tmp_path, monkeypatch):

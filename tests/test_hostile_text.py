@@ -3,11 +3,10 @@
 import gzip
 import json
 import sqlite3
-import tracemalloc
 
 import pytest
+from hostile import MIB, refused, small, sparse
 
-from keras_msd.checks import InputError
 from keras_msd.data import read_inference, read_pairs
 from keras_msd.data.readers import tmx
 from keras_msd.io import files
@@ -16,25 +15,8 @@ from keras_msd.recipes import load_recipe
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
-MIB = 1 << 20
 DEEP = 200_000
 DIGITS = b"1" * 5000
-
-
-def refused(read, match):
-    with pytest.raises(InputError, match=f"(?s){match}") as caught:
-        read()
-    return str(caught.value)
-
-
-def small(read, match, most=64 * MIB):
-    """`read` is refused before Python has taken `most` bytes."""
-    tracemalloc.start()
-    try:
-        refused(read, match)
-        assert tracemalloc.get_traced_memory()[1] < most
-    finally:
-        tracemalloc.stop()
 
 
 def made(tmp_path, name, data):
@@ -67,9 +49,7 @@ def test_settings_that_cannot_be_read(name, data, tmp_path):
 
 
 def test_settings_that_are_too_large(tmp_path):
-    path = tmp_path / "x.json"
-    with open(path, "wb") as handle:
-        handle.truncate(files.JSON.most + 1)
+    path = sparse(tmp_path / "x.json", files.JSON.most + 1)
     small(lambda: read_json(path), "x.json`.*33,554,432.*33,554,433")
     (path := tmp_path / "x.toml").write_bytes(b"#" * (files.TOML.most + 1))
     small(lambda: read_toml(path), "x.toml`.*262,144")

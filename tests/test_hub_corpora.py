@@ -2,11 +2,9 @@
 
 import io
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from child_process import run_python
 from hub_server import hub
 
 arrow = pytest.importorskip("pyarrow")
@@ -60,18 +58,11 @@ def server():
         yield address, seen
 
 
-def run(server, folder, *arguments, code=0):
+def run(server, folder, code, *arguments):
     """Run Python with the hub at the server; its modules read the address at import."""
-    environment = os.environ | {
-        "HF_ENDPOINT": server[0], "HF_HOME": str(folder / "hub"), "HF_HUB_OFFLINE": "0",
-        "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3",
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)], env=environment, cwd=folder,
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == code, done.stderr[-3000:]
-    return done.stdout if code == 0 else done.stderr
+    own = {"HF_ENDPOINT": server[0], "HF_HOME": str(folder / "hub")}
+    own |= {"HF_HUB_OFFLINE": "0", "KERAS_BACKEND": "tensorflow"}
+    return json.loads(run_python(code, *arguments, cwd=folder, **own))
 
 
 PAIRS = """
@@ -92,7 +83,7 @@ print(json.dumps(found))
 def test_pairs_are_those_of_the_files(server, tmp_path):
     codes = "en-de", "en-pt-br", "en-xx"  # a country; none of the hub
     places = [f"hf://datasets/{TALKS}/{code}/*.parquet" for code in codes]
-    german, country, error = json.loads(run(server, tmp_path, "-c", PAIRS, *places))
+    german, country, error = run(server, tmp_path, PAIRS, *places)
     assert german == [["de"], [[*row, "de"] for row in ROWS]]
     assert country == [["pt_br"], [["Tea.", "Ch\u00e1.", "pt_br"]]]
     assert f"The corpus file `{places[2]}` does not exist" in error
@@ -118,7 +109,7 @@ def test_a_data_folder_is_made_of_them(server, tmp_path):
          "language": "deu", "layout": "tatoeba"},
     ]  # fmt: skip
     calls = [call | {"folder": "DATA"} for call in calls]
-    rows = json.loads(run(server, tmp_path, "-c", WRITE, json.dumps(calls)))
+    rows = run(server, tmp_path, WRITE, json.dumps(calls))
     from keras_msd.data import read_pairs
     from keras_msd.evaluate import read_tatoeba
     from keras_msd.evaluate.similarity import read_sts

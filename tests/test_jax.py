@@ -21,13 +21,8 @@ import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.choices import Target
 from keras_msd.losses import (
-    AdditiveMarginSoftmax,
-    EmbeddingMSE,
-    FeatureDistillation,
-    LogitDistillation,
     MultilingualContrastive,
     SimilarityDistribution,
-    SoftmaxClassification,
 )
 from keras_msd.stages import (
     AlignEmbedding,
@@ -61,13 +56,17 @@ def thin_deep(model):
     return drawn(TeachThinDeep(model, teacher_dim=DIM, **options))
 
 
-# Every other target, and a term that is a sum.
+# Every other target, a term that is a sum, and the losses that no stage has.
 TARGETS = [
     LossTerm(target, MultilingualContrastive(target), "teacher", grouped=True)
     for target in get_args(Target)[1:]
 ]
 SUM = MultilingualContrastive("ce_soft", reduction="sum")
 TARGETS.append(LossTerm("sum", SUM, "teacher", grouped=True))
+TARGETS += [
+    LossTerm(f"across_{across}", SimilarityDistribution(across=across), "teacher")
+    for across in (False, True)
+]
 STAGES = {
     "chunked": lambda model: ContrastiveLearning(model, kd_weight=3, chunk_size=2),
     "teach_thin_deep": thin_deep,  # in chunks, too
@@ -155,37 +154,9 @@ def several_steps(chunk_size=None):
     return {path: value - before[path] for path, value in values(model).items()}
 
 
-def losses():
-    """Return the value of every loss."""
-    x, y = goals_of("")
-    draw = np.random.default_rng(2)
-    pair = tuple(draw.normal(size=(2, ROWS, DIM)).astype("float32"))
-    goal, goals = (y["teacher"], x["group"]), (y["teacher_source"], y["teacher_target"])
-    matrix = np.ones((3 * DIM, 3), "float32")
-    matrix[:4, 1] = 0
-    made = {f"mse_{dims}": EmbeddingMSE(dims)(*pair) for dims in ("mean", "sum")}
-    for target in get_args(Target):
-        made[target] = MultilingualContrastive(target)(goal, pair)
-    for across in (False, True):
-        loss = SimilarityDistribution(across=across)
-        made[f"distribution_{across}"] = loss(goal[0], pair)
-    return made | {
-        "ams": AdditiveMarginSoftmax()(goal, pair),
-        "ams_literal": AdditiveMarginSoftmax(scale=1.0)(goal[0], pair),
-        "feature": FeatureDistillation()(pair, pair[::-1]),
-        "logit": LogitDistillation()(goals, pair),
-        "classes": SoftmaxClassification()(y["label"], (*pair, matrix)),
-    }
-
-
 def compute():
     """Return everything that must agree, by name."""
-    work = losses
-    if under_jax():  # as one program: op by op it would compile for seconds
-        import jax
-
-        work = jax.jit(losses)
-    made = {f"loss/{name}": value for name, value in work().items()}
+    made = {}
     for name in STAGES:
         made |= one_step(name)
     model = redrawn_network(num_layers=0)

@@ -1,13 +1,12 @@
 """Encoders without Keras and TensorFlow, and the library without tensorflow-text."""
 
-import os
+import functools
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from child_process import ROOT, run_python
 from tokenizer_texts import made_texts
 
 from keras_msd import light
@@ -19,22 +18,16 @@ from keras_msd.testing import tiny_encoder
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
-ROOT = Path(__file__).resolve().parents[1]
 BAG = {"num_layers": 0, "embedding_layer_norm": False, "pooling": "mean"}
-KINDS = [
-    {},
-    {"normalize": False},
-    {"hidden_dim": 24, "projection_dim": 40, "projection_bias": False},
-    {"bottleneck_dim": 8, "projection_dim": 12, "normalize": False},
-]
 
 
-def bag(tokenizer, **fields):
-    """Return a bag of words in which positions and types add nothing."""
+def bag(tokenizer, second_position=0.0, **fields):
+    """Return a bag of words in which types and other positions add nothing."""
     encoder = tiny_encoder(tokenizer, **BAG | fields)
     values = encoder.weights()
     for name in ("embedding/position", "embedding/type"):
         values[name] = np.zeros_like(values[name])
+    values["embedding/position"][1] = second_position
     encoder.set_weights(values)
     return encoder
 
@@ -49,10 +42,16 @@ def by_network(encoder, texts):
 
 
 @pytest.mark.parametrize(
-    ("fields", "quantize"), list(zip(KINDS, [None, "int8", "int8", None], strict=True))
+    ("quantize", "fields"),
+    [
+        (None, {}),
+        ("int8", {"normalize": False}),
+        ("int8", {"hidden_dim": 24, "projection_dim": 40, "projection_bias": False}),
+        (None, {"bottleneck_dim": 8, "projection_dim": 12, "normalize": False}),
+    ],
 )
 def test_a_bag_of_words_is_what_its_network_gives(
-    tokenizer, fields, quantize, tmp_path
+    tokenizer, quantize, fields, tmp_path
 ):
     from keras_msd import load_encoder
 
@@ -66,11 +65,8 @@ def test_a_bag_of_words_is_what_its_network_gives(
     np.testing.assert_array_equal(small.encode(texts), vectors)
     np.testing.assert_array_equal(small.encode(texts[0]), encoder.encode(texts[0]))
     assert small.encode([]).shape == (0, encoder.dim) == encoder.encode([]).shape
-    np.testing.assert_allclose(
-        small.encode(texts, truncate_dim=5),
-        encoder.encode(texts, truncate_dim=5),
-        atol=1e-6,
-    )
+    short = (it.encode(texts, truncate_dim=5) for it in (small, encoder))
+    np.testing.assert_allclose(*short, atol=1e-6)
 
 
 def test_what_is_beside_a_sentence_changes_nothing(tokenizer):
@@ -87,26 +83,19 @@ def test_what_is_beside_a_sentence_changes_nothing(tokenizer):
         {"pooling": "max"},
         {"projection_dim": 8, "projection_activation": "tanh"},
         {"num_layers": 1},
+        {"second_position": 1.0},
     ],
 )
 def test_other_encoders_are_run_by_keras(tokenizer, fields, tmp_path):
     encoder = bag(tokenizer, **fields)
     assert encoder._bag_of_words() is None
     encoder.save(tmp_path / "encoder")
-    wrong = (
-        "network.onnx` is missing" if fields.get("num_layers") else "more than a bag"
-    )
+    wrong = "network.onnx` is missing" if "num_layers" in fields else "more than a bag"
     with pytest.raises(ValueError, match=wrong):
         LightEncoder(tmp_path / "encoder")
-    positions = bag(tokenizer)
-    values = positions.weights()
-    values["embedding/position"][1] = 1.0
-    positions.set_weights(values)
-    assert positions._bag_of_words() is None
     texts = ["The cat sleeps.", "", "Die Katze"]
-    np.testing.assert_allclose(
-        positions.encode(texts), by_network(positions, texts), atol=2e-6
-    )
+    known = by_network(encoder, texts)
+    np.testing.assert_allclose(encoder.encode(texts), known, atol=2e-6)
 
 
 def test_what_is_no_text_is_refused(tokenizer, tmp_path):
@@ -122,21 +111,6 @@ def test_prompts_need_the_library(tokenizer, tmp_path):
     bag(tokenizer, prompts={"query": "query: "}).save(tmp_path / "encoder")
     with pytest.raises(ValueError, match="prompts of its own: it needs keras-msd"):
         LightEncoder(tmp_path / "encoder")
-
-
-def in_process(code, without, *arguments, cwd=ROOT):
-    """Run Python in which some packages cannot be imported."""
-    blocked = "".join(f"sys.modules[{name!r}] = None\n" for name in without)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{blocked}{code}", *arguments],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 HEAVY = ("keras", "tensorflow", "tensorflow_text", "jax", "scipy", "safetensors")
@@ -173,7 +147,8 @@ def test_a_package_is_whole_without_the_library(name, tmp_path):
         f"from {module} import load\n"
         "np.save('vectors.npy', load().encode(np.load('texts.npy').tolist()))\n"
     )
-    in_process(code, (*HEAVY, "keras_msd", "tokenizers"), cwd=tmp_path)
+    without = (*HEAVY, "keras_msd", "tokenizers")
+    run_python(code, without=without, cwd=tmp_path)
     vectors = np.load(tmp_path / "vectors.npy")
     from keras_msd.models.encoder import load_saved
 
@@ -191,11 +166,10 @@ def test_commands_embed_and_search_without_keras(name, tmp_path):
     code = "from keras_msd.cli import main\nsys.argv[0] = 'keras-msd'\nmain()\n"
     words = ("search", name, "a barking dog", "lines.txt", "--top", "1")
     without = ("keras", "tensorflow", "tensorflow_text", "jax")
-    assert "Der Hund" in in_process(code, without, *words, cwd=tmp_path)
-    out = in_process(code, without, "embed", name, "A", "--json", cwd=tmp_path)
-    assert '"dim": 384' in out
-    code = f"import keras_msd as msd\nmsd.load_encoder({name!r}).encode(['A cat.'])"
-    in_process(code, without, cwd=tmp_path)
+    light = functools.partial(run_python, without=without, cwd=tmp_path)
+    assert "Der Hund" in light(code, *words)
+    assert '"dim": 384' in light(code, "embed", name, "A", "--json")
+    light(f"import keras_msd as msd\nmsd.load_encoder({name!r}).encode(['A cat.'])")
 
 
 WITHOUT_TEXT = """
@@ -238,4 +212,4 @@ def test_only_text_in_graphs_needs_tensorflow_text(tokenizer, tmp_path):
     pytest.importorskip("ai_edge_litert")
     tiny_encoder(tokenizer).export(tmp_path / "whole", format="saved_model")
     shutil.copytree(tmp_path / "whole" / "1", tmp_path / "model")
-    in_process(WITHOUT_TEXT, ("tensorflow_text",), cwd=tmp_path)
+    run_python(WITHOUT_TEXT, without=["tensorflow_text"], cwd=tmp_path)

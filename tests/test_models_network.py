@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_msd.models.network import EncoderConfig, build_model, use_xla, weight_shapes
+from keras_msd.models.network import EncoderConfig, build_model, weight_shapes
 from keras_msd.testing import tiny_encoder
 
 
@@ -30,12 +30,6 @@ def test_no_length_is_compiled_anew_unless_asked(accelerator, tokenizer):
     encoder = tiny_encoder(tokenizer)
     assert not encoder.model.jit_compile
     assert not encoder.embedding_guide().model.jit_compile
-
-
-def test_jax_compiles_as_it_has_no_graphs(monkeypatch):
-    assert not use_xla()
-    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    assert use_xla()
 
 
 @pytest.mark.parametrize("guide", [False, True])

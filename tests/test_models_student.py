@@ -113,7 +113,6 @@ def test_fields_take_the_place_of_the_rows(config_of):
         (None, {}, "`hidden_dim` is missing"),
         (None, {"hidden_dim": "wide"}, "`hidden_dim`.*'wide'"),
         (None, {"hidden_dim": 20}, "num_heads=8, hidden_dim=20"),
-        (8, {"layers": 3}, "Unknown key `layers`. Did you mean `num_layers`"),
     ],
 )
 def test_what_cannot_be_built_is_refused(row, fields, words, tokenizer):

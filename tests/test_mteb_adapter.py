@@ -38,10 +38,8 @@ def tasks(mteb):
     from datasets import Dataset
 
     (similarity,) = mteb.get_tasks(tasks=["STSBenchmark"])
-    columns = map(list, zip(*ROWS, strict=True))
-    names = ("score", "sentence1", "sentence2")
-    data = dict(zip(names, columns, strict=True))
-    similarity.dataset = {"test": Dataset.from_dict(data)}
+    rows = [{"score": score, "sentence1": a, "sentence2": b} for score, a, b in ROWS]
+    similarity.dataset = {"test": Dataset.from_list(rows)}
     similarity.data_loaded = True
 
     class MadeBitext(mteb.abstasks.AbsTaskBitextMining):
@@ -55,12 +53,8 @@ def tasks(mteb):
         )
 
         def load_data(self, **options):
-            pairs = tiny_pairs()
-            data = {
-                "sentence1": [pair.source for pair in pairs],
-                "sentence2": [pair.target for pair in pairs],
-            }
-            self.dataset = {"test": Dataset.from_dict(data)}
+            rows = [{"sentence1": a, "sentence2": b} for a, b, *_ in tiny_pairs()]
+            self.dataset = {"test": Dataset.from_list(rows)}
             self.data_loaded = True
 
     return [similarity, MadeBitext()]

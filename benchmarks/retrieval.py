@@ -118,7 +118,7 @@ ROWS: dict[str, Callable[[], SentenceEncoder]] = {
     "e5-small, prefixes": partial(with_prefixes, "e5-small"),
     "e5-small": partial(load_encoder, "e5-small"),
     "muse": partial(load_teacher, "muse"),
-    "all-MiniLM-L6-v2": load_teacher,
+    "all-MiniLM-L6-v2": partial(load_teacher, "default"),
 }
 LANGUAGES = {"all-MiniLM-L6-v2": ["en"]}  # others: all sets
 

@@ -109,14 +109,6 @@ def test_version_stands_in_the_changelog():
     assert headings[0] == version == keras_msd.__version__
 
 
-def test_every_package_folder_is_listed():
-    tool = PROJECT["tool"]["setuptools"]
-    mapped = set(tool["package-dir"]) - {"keras_msd"}
-    folders = {name(path.parent).replace("/", ".") for path in LIBRARY}
-    assert set(tool["packages"]) == folders | mapped
-    assert all((ROOT / tool["package-dir"][package]).is_dir() for package in mapped)
-
-
 @pytest.mark.parametrize("lock", LOCKS)
 def test_locks_are_hashed_and_hold_neither_torch_nor_an_index(lock):
     text = (ROOT / lock).read_text()

@@ -129,37 +129,21 @@ STARTS = {"assistant_start", "untrained", "student_start"}
 STAGES = {"teach_assistant", "align_embedding", "contrastive_learning"}
 SCORES = {"score_teacher", "score_teach_assistant", "score_contrastive_learning"}
 LAST = {"contrastive_learning", "score_contrastive_learning"}
+TRAINED = STARTS | STAGES | SCORES - {"score_teacher"}
+STUDENTS = {"untrained", "student_start", "align_embedding"} | LAST
 
 
 @pytest.mark.parametrize(
     ("key", "value", "wanted"),
     [
         ("recipe.title", "Another", set()),
-        (
-            "precision",
-            "bfloat16",
-            {"untrained", "student_start", *STAGES, *SCORES} - {"score_teacher"},
-        ),
-        ("recipe.seed", 1, STARTS | STAGES | SCORES - {"score_teacher"}),
-        ("data.seed", 1, DATA | STARTS | STAGES | SCORES),
-        ("data.max_length", 16, DATA | STARTS | STAGES | SCORES),
-        ("teacher.dim", 8, STARTS | STAGES | SCORES),
-        (
-            "tokenizer.vocabulary_size",
-            121,
-            {"tokenizer", *STARTS, *STAGES, *SCORES} - {"score_teacher"},
-        ),
-        ("assistant.dropout", 0.1, STARTS | STAGES | SCORES - {"score_teacher"}),
-        (
-            "student.bottleneck_dim",
-            4,
-            {"untrained", "student_start", "align_embedding"} | LAST,
-        ),
-        (
-            "stages.teach_assistant.steps",
-            3,
-            {"untrained", "student_start", *STAGES, *SCORES} - {"score_teacher"},
-        ),
+        ("precision", "bfloat16", TRAINED - {"assistant_start"}),
+        ("recipe.seed", 1, TRAINED),
+        ("data.seed", 1, DATA | TRAINED | SCORES),
+        ("teacher.dim", 8, TRAINED | SCORES),
+        ("tokenizer.vocabulary_size", 121, TRAINED | {"tokenizer"}),
+        ("student.bottleneck_dim", 4, STUDENTS),
+        ("stages.teach_assistant.steps", 3, TRAINED - {"assistant_start"}),
         ("stages.align_embedding.learning_rate", 1e-4, {"align_embedding"} | LAST),
         ("stages.contrastive_learning.target", "bool", LAST),
         ("student.stages.contrastive_learning.steps", 2, LAST),

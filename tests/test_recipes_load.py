@@ -70,16 +70,6 @@ def test_the_recipe_in_a_runs_folder_has_equal_values(tmp_path):
         assert recipe_from(values, "recipe.toml") == ours
 
 
-def test_variants_share_what_they_leave_out():
-    students = load_recipe("msd_tradeoffs", "backbone").student.each()
-    assert list(students)[:3] == ["student", "student_cut80", "student_first"]
-    narrow = students["student_cut80"], students["student_first"]
-    assert students["student"].unit_layers == students["student_first"].unit_layers == 6
-    assert [it.bottleneck_dim for it in narrow] == [60, 140]
-    assert [it.unit_from for it in narrow] == ["spread", "first"]
-    assert {it.start for it in students.values()} == {"svd"}
-
-
 def test_a_student_changes_only_what_it_names():
     recipe = load_recipe("msd_stages", "lab")
     students, shared = recipe.student.each(), recipe.stages["contrastive_learning"]

@@ -234,14 +234,6 @@ def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
             start(place, "finished")
 
 
-def test_what_a_run_is_scored_on_stays(place, finished, tmp_path):
-    shutil.copytree(place / "data", tmp_path / "data")
-    write_rows(tmp_path / "data/tatoeba/tatoeba.fin-eng.tsv.gz", [("a", "b")])
-    file = r"files.tatoeba/tatoeba.fin-eng.tsv.gz \(\w+ then, \w+ now\)"
-    with pytest.raises(InputError, match=f"step `score_teacher` .*{file}"):
-        start(place, "finished", data_dir=tmp_path / "data")
-
-
 def other_run(place, overrides, **moved):
     """Return the finished run with another recipe and some folders elsewhere."""
     recipe = load_recipe(place / "small.toml", "smoke", overrides)

@@ -150,9 +150,8 @@ def test_stage_compares_the_encoders_cosines():
 
 def test_stage_refuses_gold_of_another_shape():
     (x, y), stage = one_batch(), RegressSimilarity(tiny_encoder())
-    for gold in (y["gold"][:, None], y["gold"][:4]):
-        with pytest.raises(InputError, match="`gold` must have the shape"):
-            stage.compute_loss(x, {"gold": gold}, stage(x))
+    with pytest.raises(InputError, match="`gold` must have the shape"):
+        stage.compute_loss(x, {"gold": y["gold"][:, None]}, stage(x))
 
 
 def test_processes_read_their_rows_of_scored_batches():

@@ -197,11 +197,6 @@ def reads(texts):
     return letters_in_graph(texts) + tf.cast(tf.strings.length(content), tf.float32)
 
 
-def writes(texts):
-    with tf.control_dependencies([tf.io.write_file("leak", texts[0])]):
-        return letters_in_graph(texts)
-
-
 def prints(texts):
     tf.print("x", output_stream="file://leak")
     return letters_in_graph(texts)
@@ -219,25 +214,10 @@ def reads_rows(texts):
     return letters_in_graph(texts) + tf.cast(tf.size(read), tf.float32)
 
 
-def asks_a_server(texts):
-    same = tf.function(lambda x: x, input_signature=[tf.TensorSpec([], tf.int64)])
-    rows = tf.raw_ops.DataServiceDatasetV4(
-        dataset_id="1", processing_mode="", address="127.0.0.1:9", protocol="grpc",
-        job_name="", consumer_index=0, num_consumers=1, max_outstanding_requests=1,
-        iteration_counter=tf.raw_ops.DummyIterationCounter(), output_types=[tf.int64],
-        output_shapes=[[]], uncompress_fn=same.get_concrete_function(),
-        data_transfer_protocol="", target_workers="AUTO",
-        cross_trainer_cache_options="",
-    )  # fmt: skip
-    read = tf.raw_ops.DatasetCardinality(input_dataset=rows)
-    return letters_in_graph(texts) + tf.cast(read, tf.float32)
-
-
 @pytest.mark.parametrize(
     ("function", "names"),
     [
         (reads, ["ReadFile"]),
-        (writes, ["WriteFile"]),
         (prints, ["PrintV2"]),
         (calls, ["EagerPyFunc"]),
         (
@@ -245,7 +225,6 @@ def asks_a_server(texts):
             ["BatchDatasetV2", "DatasetToSingleElement", "FlatMapDataset"]
             + ["TensorSliceDataset", "TextLineDataset"],
         ),
-        (asks_a_server, ["DataServiceDatasetV4", "DatasetCardinality"]),
     ],
 )
 def test_it_is_refused_unless_allowed(function, names, tmp_path, monkeypatch):

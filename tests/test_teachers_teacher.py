@@ -1,10 +1,8 @@
 """Every kind of teacher, and what is refused."""
 
-import dataclasses
 import json
 import shutil
 import sys
-import zlib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -226,8 +224,6 @@ def test_a_function_needs_a_name_and_is_known_by_it():
     assert load_teacher(teacher) is teacher
     with pytest.raises(InputError, match="needs `name`.*function"):
         load_teacher(letters)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        teacher.dim = 4
 
 
 def test_an_encoder_keeps_its_fingerprint_and_an_artefact_needs_a_name():
@@ -275,8 +271,6 @@ def test_vectors_are_checked_at_every_call():
         teacher.encode(["good", "bad"])
     with pytest.raises(InputError, match="width 3.*Received: 2"):
         teacher.encode(["narrow"])
-    with pytest.raises(InputError, match="list of sentences"):
-        teacher.encode("good")
 
 
 def test_vectors_on_disk_are_looked_up(tmp_path):
@@ -456,31 +450,15 @@ def test_what_cannot_be_joined_is_refused(given, match):
         JointTeacher(**given)
 
 
-WORDS = ["The cat sleeps.", "", "A dog and a cat"]
-
-
-class Letters:
-    """A teacher that counts letters."""
-
-    normalized = False
-
-    def __init__(self, dim):
-        self.dim, self.fingerprint = dim, f"letters {dim}"
-
-    def encode(self, texts):
-        places = [[zlib.crc32(c.encode()) % self.dim for c in text] for text in texts]
-        return np.array([np.bincount(row, minlength=self.dim) for row in places])
-
-
 def test_one_entry_makes_a_teacher_known(monkeypatch):
-    monkeypatch.setitem(TEACHERS, "letters", Letters)
-    teacher = load_teacher("letters", dim=5)
-    assert (teacher.name, teacher.dim) == ("letters", 5)
-    assert teacher.fingerprint == "letters 5"
-    assert teacher.encode(WORDS).sum(axis=1).tolist() == [len(text) for text in WORDS]
-    assert teacher_encoder("letters") is None
-    with pytest.raises(InputError, match="`pooling`.*for 'letters'"):
-        load_teacher("letters", dim=5, pooling="cls")
+    monkeypatch.setitem(TEACHERS, "narrow", lambda dim: Narrow())
+    teacher = load_teacher("narrow", dim=16)
+    assert (teacher.name, teacher.dim) == ("narrow", 16)
+    assert teacher.fingerprint == "narrow"
+    np.testing.assert_array_equal(teacher.encode(LINES), Narrow().encode(LINES))
+    assert teacher_encoder("narrow") is None
+    with pytest.raises(InputError, match="`pooling`.*for 'narrow'"):
+        load_teacher("narrow", dim=16, pooling="cls")
 
 
 def test_hashed_words_need_a_width_and_others_have_theirs(tmp_path):

@@ -106,7 +106,6 @@ def test_the_coarser_one_must_be_clearly_faster(monkeypatch, seconds, wanted):
 
 def test_both_are_measured_here():
     assert faster_precision() in ("float32", "bfloat16")
-    assert profile._product_seconds("float32") > 0
 
 
 def test_the_policy_is_put_back_after_an_error():

@@ -101,13 +101,6 @@ def test_a_stage_is_scored_on_its_way(place):
     assert tracks and tracks.items() <= row["tracks"].items()
 
 
-def test_intermediate_none_leaves_last_rows_only(place):
-    rows = read_json(place / "alone/scores.json")["rows"]
-    assert [row["name"] for row in rows] == [
-        "teacher", "assistant", "student, contrastive_learning",
-    ]  # fmt: skip
-
-
 def keys_of(place, changes=(), run_folder="alone", name=NAMES[1]):
     """Return the keys of shared steps, as if the run had done all with this."""
     recipe = load_recipe(name, "smoke", TINY | dict(changes))

@@ -3,7 +3,7 @@ import tomllib
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.recipes import load, run
+from keras_msd.recipes import load
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.load import (
     Place,
@@ -65,9 +65,7 @@ def test_the_recipe_in_a_runs_folder_has_equal_values(tmp_path):
     for name in ("msd_sizes", "msd_xlmr_ru3"):
         ours = load_recipe(name)
         RunFolder(tmp_path / name, ours).claim()
-        written = tmp_path / name / "recipe.toml"
-        values = tomllib.loads(written.read_text(encoding="utf-8"))
-        assert recipe_from(values, "recipe.toml") == ours
+        assert load_recipe(tmp_path / name / "recipe.toml") == ours
 
 
 def test_a_student_changes_only_what_it_names():
@@ -81,34 +79,27 @@ def test_a_student_changes_only_what_it_names():
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "parts"),
+    ("key", "value", "message"),
     [
-        ("stages.teach_student.batchsize", 3, ["Unknown key", "`batch_size`", "3"]),
-        ("student.variants.x.unit_layer", 1, ["`unit_layers`", "Allowed here"]),
+        ("stages.teach_student.batchsize", 3, "Unknown key.*3.*`batch_size`"),
+        ("student.variants.x.unit_layer", 1, "`unit_layers`.*Allowed here"),
         (
             "student.variants.x.stages.teach_student.step",
             3,
-            ["Did you mean `steps`", "Allowed here: batch_size"],
+            "Did you mean `steps`.*Allowed here: batch_size",
         ),
-        ("stage", 1, ["`stages`", "teacher, tokenizer"]),
-        ("teacher.source", 3, ["`teacher.source`", "valid string", "3"]),
-        (
-            "student.start",
-            "svdd",
-            ["'ordered' or 'ridge'", "'svdd'", "Did you mean `svd`"],
-        ),
-        ("student.start", "ridge", ['"ridge"` is not for students of kind "rec']),
-        ("stages.teach_student.batch_size", "16", ["valid integer", "'16'"]),
-        ("stages.teach_student.learning_rate", 0, ["greater than 0", "0"]),
-        ("tokenizer.vocabulary_size", 2, ["`tokenizer.vocabulary_size`", "8"]),
-        ("assistant", {"source": "a", "dropout": 2}, ["`assistant.dropout`", "2"]),
+        ("stage", 1, "`stages`.*teacher, tokenizer"),
+        ("teacher.source", 3, "`teacher.source`.*valid string.*3"),
+        ("student.start", "svdd", "'ordered' or 'ridge'.*'svdd'.*Did you mean `svd`"),
+        ("student.start", "ridge", '"ridge"` is not for students of kind "rec'),
+        ("stages.teach_student.batch_size", "16", "valid integer.*'16'"),
+        ("stages.teach_student.learning_rate", 0, "greater than 0.*0"),
+        ("assistant", {"source": "a", "dropout": 2}, "`assistant.dropout`.*2"),
     ],
 )
-def test_wrong_values_are_named(recipe, key, value, parts):
-    with pytest.raises(InputError) as error:
+def test_wrong_values_are_named(recipe, key, value, message):
+    with pytest.raises(InputError, match=message):
         load_recipe(recipe(), "smoke", {key: value})
-    for part in parts:
-        assert part in str(error.value)
 
 
 def test_a_recipe_may_extend_a_row(recipe):
@@ -163,34 +154,11 @@ def test_errors_name_the_label_of_values(recipe):
     values = tomllib.loads(SMALL)
     with pytest.raises(InputError, match=r"Unknown key `stage` in `my \[first\] try`"):
         recipe_from(values | {"stage": {}}, "my [first] try")
-    with pytest.raises(InputError, match="is missing in `my values`"):
-        recipe_from({"recipe": {"name": "mine"}}, "my values")
     with pytest.raises(InputError, match='`my values` says `extends = "shared"`'):
         recipe_from(values | {"extends": "shared"}, "my values")
     for given in ({"scale": "smoke"}, {"overrides": {"data.seed": 4}}):
         with pytest.raises(InputError, match="Received: a `Recipe` of scale smoke"):
             load_recipe(recipe_from(values, "my values"), **given)
-
-
-@pytest.mark.usefixtures("no_graphs")
-def test_a_recipe_in_memory_runs_as_one_from_a_file(tmp_path):
-    values = {
-        "extends": "msd_labse",
-        "recipe": {"name": "mine", "title": "Mine"},
-        "smoke": {"data": {"pairs_per_language": 60}},
-        "evaluate": {"artefacts": False},
-    }
-    folder, store = tmp_path / "run", tmp_path / "store"
-    done = run(recipe_from(values, "values"), folder, store_dir=store)
-    assert "Mine" in (folder / "report.html").read_text(encoding="utf-8")
-    steps = sorted(folder.glob("stages/*/done.json"))
-    assert len(steps) > 4
-    last = steps[-1].stat().st_mtime_ns
-    again = run(folder / "recipe.toml", folder, store_dir=store)
-    assert (again, steps[-1].stat().st_mtime_ns) == (done, last)
-    values["smoke"] = {"data": {"pairs_per_language": 70}}
-    with pytest.raises(InputError, match=r"pairs_per_language \(60 then, 70 now\)"):
-        run(recipe_from(values, "values"), folder, store_dir=store)
 
 
 def test_wrong_files(recipe, tmp_path):
@@ -236,12 +204,6 @@ def test_set_takes_toml_values_and_bare_words():
         parse_override("a")
 
 
-@pytest.mark.parametrize("start", ["svd", "ordered", "standard_normal"])
-def test_thin_deep_students_have_no_table_of_an_assistants(start):
-    with pytest.raises(InputError, match=f'"{start}"` is not for.*kind "thin_deep"'):
-        load_recipe("lealla_small", "smoke", {"student.start": start})
-
-
 def test_an_empty_table_takes_out_what_a_recipe_has():
     assert load_recipe("tiny12", "lab").data.weights["bible"] == 0.2
     changes = dict([parse_override("data.weights={}")])
@@ -266,6 +228,6 @@ def test_a_rule_of_several_keys_says_what_to_do_and_long_values_are_cut():
     with pytest.raises(InputError, match=r"needs hidden_dim\. Change what it names\."):
         load_recipe("xkd_lab", "smoke", {"assistant.hidden_dim": None})
     for key in ("recipe.title2", "stages.teach_student.steps"):
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match="Received: 'aaa") as error:
             load_recipe("xkd_lab", "smoke", {key: "a" * 10_000})
-        assert len(str(error.value)) < 2000 and "Received: 'aaa" in str(error.value)
+        assert len(str(error.value)) < 2000

@@ -15,7 +15,6 @@ from keras_msd.recipes.train import stage_data
 from keras_msd.stages import STAGES
 from keras_msd.stages.settings import TrainingSettings
 from keras_msd.starts.closed_form import BothSides, fit_ridge
-from keras_msd.teachers.teacher import HashedWords
 from keras_msd.testing import tiny_encoder
 from keras_msd.training.optimizer import make_optimizer
 
@@ -50,15 +49,6 @@ def test_goals_come_twice():
     assert goals.shape == twice.shape and len(goals) == 12
     for part in (slice(0, 4), slice(4, 9), slice(6, 7), slice(8, 20)):
         np.testing.assert_array_equal(goals[part], twice[part])
-
-
-def test_hashed_words_are_graded():
-    teacher = HashedWords(64)
-    a, b, c, empty = teacher.encode(["The cat, runs", "runs the CAT", "the dog", ""])
-    np.testing.assert_allclose(a, b, atol=1e-6)
-    assert 0.1 < a @ c < 0.9 and not empty.any()
-    assert np.linalg.norm(a) == pytest.approx(1)
-    assert HashedWords(64).fingerprint != HashedWords(32).fingerprint
 
 
 def test_layers_are_pruned_before_they_are_copied_and_the_guide_stays_whole(tmp_path):

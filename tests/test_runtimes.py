@@ -16,6 +16,7 @@ from keras_msd.runtimes import sieved_stderr
 from keras_msd.testing import SENTENCES, tiny_encoder
 
 SLOW = {"jax", "keras", "keras_hub", "matplotlib", "numpy", "scipy", "tensorflow"}
+SLOW |= {"huggingface_hub", "safetensors", "sentencepiece", "tokenizers", "torch"}
 KINDS = "litert", "litert_text", "onnx"
 SHORT = [
     "evaluate.artefacts=false",

@@ -199,19 +199,6 @@ def test_without_contrastive_no_group_is_needed():
         terms_of(ContrastiveLearning(network()), x, y)
 
 
-def test_the_encoder_is_trained_in_place_and_saved_without_a_guide(tmp_path):
-    model, (x, y) = network(), batch()
-    stage = TeachStudent(model)
-    stage.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
-    stage.fit(x, y, batch_size=ROWS, verbose=0)
-    np.testing.assert_array_equal(stage(x)["source"], vectors(model, x)[0])
-    stage.save_weights(tmp_path / "stage.weights.h5")
-    other = TeachStudent(network(seed=9))
-    other.load_weights(tmp_path / "stage.weights.h5", skip_mismatch=False)
-    np.testing.assert_array_equal(other(x)["source"], stage(x)["source"])
-    assert stage.count_params() == model.count_params()
-
-
 def test_logs_weigh_batches_by_their_rows():
     model, (x, y) = network(), batch()
     stage = TeachAssistant(model)
@@ -233,8 +220,6 @@ def test_mixed_precision(policy):
         keras.config.set_dtype_policy("float32")
     stage = ContrastiveLearning(model)
     stage.compile(keras.optimizers.SGD(0.001), run_eagerly=True)
-    scaled = isinstance(stage.optimizer, keras.optimizers.LossScaleOptimizer)
-    assert scaled == (policy == "mixed_float16")
     logs = stage.fit(x, y, batch_size=ROWS, verbose=0, epochs=4).history
     for name, value in wanted.items():
         assert logs[name][0] == pytest.approx(value, rel=0.05)
@@ -287,7 +272,6 @@ def test_mistakes_are_named():
     [
         (lambda model: TeachAssistant(model, source_mse=-1), "source_mse=-1"),
         (lambda model: TeachAssistant(model, source_mse=np.nan), "source_mse=nan"),
-        (lambda model: ContrastiveLearning(model, kd_weight=np.nan), "kd_weight=nan"),
         (lambda model: ContrastiveLearning(model, kd_weight=np.inf), "inf"),
         (lambda model: ContrastiveLearning(model, contrastive="soft"), "'default'"),
         (

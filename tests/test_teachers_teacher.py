@@ -230,7 +230,6 @@ def test_an_encoder_keeps_its_fingerprint_and_an_artefact_needs_a_name():
     [
         (lambda texts: letters(texts)[:1], r"shape \(1, 3\) for 2"),
         (lambda texts: np.zeros((len(texts), 0)), r"shape \(2, 0\)"),
-        (lambda texts: letters(texts) * [1, np.nan, 1], "NaN or infinity.*dog"),
         (lambda texts: texts, "array of numbers"),
     ],
 )
@@ -270,18 +269,26 @@ def test_vectors_on_disk_are_looked_up(tmp_path):
     assert other.fingerprint != teacher.fingerprint and not other.normalized
 
 
+def spelled(text, ends):
+    """Return arrays with the bytes of two sentences, and where each one ends."""
+    return {"text": np.frombuffer(text, np.uint8), "ends": np.array(ends)}
+
+
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"vectors": np.eye(2)}, r"vectors float64 \(2, 2\)"),
-        ({"sentences": np.arange(2), "vectors": np.eye(2)}, "sentences int64"),
-        ({"sentences": np.array([], str), "vectors": np.eye(0)}, r"\(0,\)"),
-        ({"sentences": np.array(["a", "b"]), "vectors": np.eye(3)}, "for 2 sentences"),
-        ({"sentences": np.array(["a"], object), "vectors": np.eye(1)}, "plain arrays"),
+        ({}, r"vectors float64 \(2, 2\)"),
+        ({"sentences": np.arange(2)}, "sentences int64"),
+        ({"sentences": np.array([], str)}, r"\(0,\)"),
+        ({"sentences": np.array(["a", "b", "c"])}, "for 3 sentences"),
+        ({"sentences": np.array(["a", "b"], object)}, "plain arrays"),
+        (spelled(b"ab", [1, 3]), "text uint8"),
+        (spelled(b"ab", [2, 1]), "ends int64"),
+        (spelled(b"\xff\xfe", [1, 2]), "text uint8"),
     ],
 )
 def test_a_file_of_other_arrays_is_refused(arrays, words, tmp_path):
-    np.savez(tmp_path / "wrong.npz", **arrays)
+    np.savez(tmp_path / "wrong.npz", **{"vectors": np.eye(2)} | arrays)
     with pytest.raises(InputError, match=words):
         load_teacher(tmp_path / "wrong.npz")
 
@@ -314,22 +321,6 @@ def test_sentences_take_the_room_of_their_text(tmp_path):
     np.testing.assert_array_equal(load_teacher(path).encode(texts[::-1]), vectors[::-1])
     write_vectors(path, [""], vectors[:1])
     np.testing.assert_array_equal(load_teacher(path).encode([""]), vectors[:1])
-
-
-@pytest.mark.parametrize(
-    ("text", "ends", "words"),
-    [
-        (b"ab", [1, 3], "text uint8"),
-        (b"ab", [2, 1], "ends int64"),
-        (b"\xff\xfe", [1, 2], "text uint8"),
-        (b"ab", [2], "for 1 sentences"),
-    ],
-)
-def test_texts_that_do_not_fit_are_refused(text, ends, words, tmp_path):
-    path, text = tmp_path / "v.npz", np.frombuffer(text, np.uint8)
-    np.savez(path, text=text, ends=np.array(ends), vectors=np.eye(2))
-    with pytest.raises(InputError, match=words):
-        load_teacher(path)
 
 
 LINES = [f"{a} {b} {c}" for a in "The A My".split() for b in "cat dog".split()

@@ -113,15 +113,6 @@ READ = {
     ),
     "an end token alone, as T5": lambda: unigram(post_processor=framed("$A </s>")),
     "two start tokens": lambda: unigram(post_processor=framed("<s> <unk> $A </s>")),
-    "NFKC is not nmt_nfkc": lambda: unigram(normalizer=normalizers.NFKC()),
-    "the first word alone has a blank": lambda: unigram(
-        pre_tokenizer=pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.WhitespaceSplit(),
-                pre_tokenizers.Metaspace(prepend_scheme="first"),
-            ]
-        )
-    ),
     "unknown characters in bytes": lambda: unigram(
         *((f"<0x{byte:02X}>", -9.0) for byte in range(256)), byte_fallback=True
     ),

@@ -161,26 +161,29 @@ def test_errors_name_the_label_of_values(recipe):
             load_recipe(recipe_from(values, "my values"), **given)
 
 
-def test_wrong_files(recipe, tmp_path):
-    with pytest.raises(InputError, match="Did you mean `msd_minilm_ru3`"):
-        find_recipe("msd_minilm_ru33")
-    with pytest.raises(InputError, match="does not exist"):
-        find_recipe(tmp_path / "none.toml")
-    with pytest.raises(InputError, match="not valid TOML"):
-        load_recipe(recipe("a = = 1"))
-    (tmp_path / "bytes.toml").write_bytes(b'a = "\xff"')
-    with pytest.raises(InputError, match="not UTF-8 at byte 5"):
-        load_recipe(tmp_path / "bytes.toml")
-    with pytest.raises(InputError, match="no `bse.toml`"):
-        load_recipe(recipe(SMALL.replace('"_shared"', '"bse"')))
-    with pytest.raises(InputError, match="There is no recipe `ms`. `keras-msd list`"):
-        find_recipe("ms")
-    rows = recipe("[rows.one.recipe]\ntitle = 'One'\n[rows.two]\n", "rows.toml")
-    with pytest.raises(InputError, match="must hold one.*which holds one, two"):
-        load_recipe(rows)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = = 1", "not valid TOML"),
+        (SMALL.replace('"_shared"', '"bse"'), "no `bse.toml`"),
+        (SMALL.replace('"_shared"', '"other"'), "extend itself.*mine.*other.*mine"),
+        ("[rows.one.recipe]\ntitle = 'One'\n[rows.two]\n", "must.*holds one, two"),
+    ],
+)
+def test_wrong_files(recipe, text, message):
     recipe(SMALL.replace('"_shared"', '"mine"'), "other.toml")
-    with pytest.raises(InputError, match="extend itself.*mine.*other.*mine"):
-        load_recipe(recipe(SMALL.replace('"_shared"', '"other"')))
+    with pytest.raises(InputError, match=message):
+        load_recipe(recipe(text))
+
+
+def test_names_of_no_recipe_and_no_scale(recipe, tmp_path):
+    for name, message in (
+        ("msd_minilm_ru33", "Did you mean `msd_minilm_ru3`"),
+        ("ms", "There is no recipe `ms`. `keras-msd list`"),
+        (tmp_path / "none.toml", "does not exist"),
+    ):
+        with pytest.raises(InputError, match=message):
+            find_recipe(name)
     with pytest.raises(InputError, match="`scale` must be one of 'smoke'"):
         load_recipe(recipe(), "paper")
 

@@ -290,15 +290,9 @@ def test_a_lock_is_held_until_its_process_is_killed(tmp_path):
 def test_an_assistant_that_scores_nothing():
     recipe = load_recipe("xkd_lab", "smoke")
     rows = [("assistant", {"kind": "assistant"}), ("small", {"student": "small"})]
-    steps = [
-        Step(name, "evaluation", dict, row={"kind": "stage"} | row)
-        for name, row in rows
-    ]
-
-    def measured(whole):
+    kind = {"kind": "stage"}
+    steps = [Step(name, "evaluation", dict, row=kind | row) for name, row in rows]
+    for whole, kept in ((0.0, {}), (4.0, {"kept_small": 75.0})):
         found = {"assistant": whole, "small": 3.0}
         records = {n: {"result": {"cross_lingual": v}} for n, v in found.items()}
-        return run_scores(recipe, steps, records)["measured"]
-
-    assert measured(0.0) == {}
-    assert measured(4.0) == {"kept_small": 75.0}
+        assert run_scores(recipe, steps, records)["measured"] == kept

@@ -119,22 +119,27 @@ def test_errors_name_the_row(monkeypatch, tmp_path):
         load_recipe("one")
 
 
-def test_errors_name_the_file_or_the_option(recipe):
-    path = recipe(SMALL + "[stages.teach_student]\nbatchsize = 8\n")
-    with pytest.raises(InputError, match="batchsize` in `.*mine.toml`"):
-        load_recipe(path)
-    path = recipe(SMALL + "[smoke.stages.teach_student]\nbatchsize = 8\n")
-    with pytest.raises(InputError, match=r"in `.*mine.toml, \[smoke\]`"):
-        load_recipe(path)
+TITLE = 'title = "Mine"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SMALL + "[stages.teach_student]\nsize = 8\n", "size` in `.*mine.toml`"),
+        (SMALL + "[demo.stages.teach_student]\nsize = 8\n", r"mine.toml, \[demo\]`"),
+        (SMALL.replace(TITLE, ""), "Key `recipe.title` is missing in `.*mine"),
+        (SMALL, r"is missing in `.*mine.toml`, and in `.*_sha"),
+    ],
+)
+def test_errors_name_the_file(recipe, text, message):
+    scales = TITLE + 'scales = ["smoke", "demo"]\n'
+    with pytest.raises(InputError, match=message):
+        load_recipe(recipe(text.replace(TITLE, scales)), "demo")
+
+
+def test_errors_name_the_option(recipe):
     with pytest.raises(InputError, match="in `--set`"):
         load_recipe(recipe(), overrides={"student.x": 1})
-    with pytest.raises(InputError, match="Key `recipe.title` is missing in `.*mine"):
-        load_recipe(recipe(SMALL.replace('title = "Mine"', "")))
-    scales = 'title = "Mine"\nscales = ["smoke", "demo"]'
-    with pytest.raises(
-        InputError, match=r"is missing in `.*mine.toml`, and in `.*_sha"
-    ):
-        load_recipe(recipe(SMALL.replace('title = "Mine"', scales)), "demo")
 
 
 def test_values_in_memory_have_the_layers_of_a_file(recipe):

@@ -189,11 +189,10 @@ def test_tensorboard_gets_the_history(place, finished, monkeypatch):
                 event = event_pb2.Event.FromString(record.numpy())
                 for value in event.summary.value:
                     found[value.tag, event.step] = value.simple_value
-        places = enumerate(history["steps"])
         known = {
-            (name, step): values[place]
-            for place, step in places
+            (name, step): value
             for name, values in history["terms"].items()
+            for step, value in zip(history["steps"], values, strict=True)
         }
         assert found == pytest.approx(known, rel=1e-6)
         matched += len(found)
@@ -228,11 +227,10 @@ def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
             start(place, "finished")
 
 
-def other_run(place, overrides, **moved):
-    """Return the finished run with another recipe and some folders elsewhere."""
+def other_run(place, overrides):
+    """Return the finished run with another recipe."""
     recipe = load_recipe(place / "small.toml", "smoke", overrides)
-    stages = place / "finished" / "stages"
-    folder = SimpleNamespace(step=lambda name: moved.get(name, stages / name))
+    folder = SimpleNamespace(step=(place / "finished" / "stages").joinpath)
     return Run(recipe, folder, [place / "data"], place / "store")
 
 

@@ -92,7 +92,6 @@ def test_too_few_batches_are_an_error(work):
         msd.training.profile_updates(stage, batches(), updates=99)
     for old, new in zip(before, values(stage), strict=False):
         np.testing.assert_array_equal(old, new)
-    assert keras.backend.backend() == "tensorflow"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,6 @@ def test_the_coarser_one_must_be_clearly_faster(monkeypatch, seconds, wanted):
 
 def test_both_are_measured_here():
     assert faster_precision() in ("float32", "bfloat16")
-    assert profile._product_seconds("float32") > 0
 
 
 def test_the_policy_is_put_back_after_an_error():

@@ -55,20 +55,25 @@ def test_an_encoder_puts_its_default_prompt_before_every_text(plain, prompted):
     )
 
 
-class Echo(TextEncoder):
-    """Gives the texts that it would read."""
+LEFT = np.array([[1, 2, -2], [0.5, 0, 1]], np.float32)
+RIGHT = np.array([[2, 0, 1], [0, 0, 0], [-1, 4, 0.5]], np.float32)
+VECTORS = dict(zip("abcde", [*LEFT, *RIGHT], strict=True))
 
-    dim, max_length = 1, 9
 
-    def __init__(self, usage):
-        self._usage = usage
+class Known(TextEncoder):
+    """Keeps the texts that it reads, and gives vectors by their last letters."""
+
+    dim, max_length = 3, 9
+
+    def __init__(self, usage, normalized=False):
+        self._usage, self.normalized = usage, normalized
 
     def count_tokens(self, texts):
         return None
 
     def _vectors(self, texts, batch_size, progress):
         self.read = texts
-        return np.zeros((len(texts), 1), np.float32)
+        return np.stack([VECTORS[text[-1]] for text in texts])
 
 
 # What SentenceTransformer 6.2.0 puts before a text for these settings of
@@ -90,7 +95,7 @@ def test_prompts_mean_what_they_mean_in_sentence_transformers(
 ):
     path = tmp_path / "config_sentence_transformers.json"
     path.write_text(json.dumps(settings))
-    echo = Echo(read_usage(tmp_path))
+    echo = Known(read_usage(tmp_path))
     said = 'the prompt "passage" is not used for documents' in caplog.text
     assert said == ("passage" in settings.get("prompts", {}))
     found = []
@@ -219,8 +224,6 @@ def test_a_folder_for_the_hub_has_prompts_and_similarity(folder, plain, tmp_path
     np.testing.assert_allclose(again.encode_query(TEXTS), expected, atol=1e-5)
 
 
-LEFT = np.array([[1, 2, -2], [0.5, 0, 1]], np.float32)
-RIGHT = np.array([[2, 0, 1], [0, 0, 0], [-1, 4, 0.5]], np.float32)
 # `SimilarityFunction.to_similarity_fn(name)(LEFT, RIGHT)` of sentence-transformers 6.2.
 SIMILAR = {
     "cosine": [[0, 0, 0.481543], [0.8, 0, 0]],
@@ -230,25 +233,9 @@ SIMILAR = {
 }
 
 
-class Vectors(TextEncoder):
-    """Gives known vectors for texts, and compares them in some way."""
-
-    dim, max_length = 3, 9
-
-    def __init__(self, name, normalized=False):
-        self._usage, self.normalized = Usage(similarity_fn_name=name), normalized
-
-    def count_tokens(self, texts):
-        return None
-
-    def _vectors(self, texts, batch_size, progress):
-        known = dict(zip("abcde", [*LEFT, *RIGHT], strict=True))
-        return np.stack([known[text] for text in texts])
-
-
 @pytest.mark.parametrize("name", get_args(Similarity))
 def test_similarities_are_those_of_sentence_transformers(name):
-    encoder = Vectors(name)
+    encoder = Known(Usage(similarity_fn_name=name))
     found = encoder.similarity(LEFT, RIGHT)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, SIMILAR[name], atol=1e-5)
@@ -261,7 +248,7 @@ def test_similarities_are_those_of_sentence_transformers(name):
 
 
 def test_what_searches_by_cosine_refuses_other_similarities():
-    encoder, texts = Vectors("manhattan"), ["a", "b"]
+    encoder, texts = Known(Usage(similarity_fn_name="manhattan")), ["a", "b"]
     given = passages.PassageSet({"q": "a"}, {"p": "b"}, {"q": {"p": 1}})
     for work in (
         lambda: msd.search(encoder, "a", texts),
@@ -274,7 +261,8 @@ def test_what_searches_by_cosine_refuses_other_similarities():
             InputError, match="by cosine.*manhattan.*`encoder.similarity`"
         ):
             work()
-    units = Vectors("dot", normalized=True)  # whose dot product is the cosine
+    # Of units the dot product is the cosine.
+    units = Known(Usage(similarity_fn_name="dot"), normalized=True)
     assert msd.search(units, "a", texts)[0].cosine == 1.0
 
 

@@ -72,10 +72,8 @@ def hub():
 
 @pytest.fixture
 def folder(tokenizer, tmp_path, plain_format):
-    encoder, rows = (
-        tiny_encoder(tokenizer, num_layers=0),
-        [(1, "a", "b"), (0, "a", "c")],
-    )
+    encoder = tiny_encoder(tokenizer, num_layers=0)
+    rows = [(1, "a", "b"), (0, "a", "c")]
     return export(encoder, tmp_path / "made", "plain", sentences=["one"], sts=rows)
 
 

@@ -158,7 +158,6 @@ def test_a_header_tells_which_column_is_english(tmp_path, name):
     [
         ("English;Turkish", "tr"),
         ("en;tr", "tr"),
-        ("id;en;de", "de"),
         ("en;id", "id"),
         ("English;Brazilian Portuguese", "pt"),
         ("en;ceb", "ceb"),
@@ -166,8 +165,7 @@ def test_a_header_tells_which_column_is_english(tmp_path, name):
     ],
 )
 def test_the_language_of_a_column(tmp_path, header, code):
-    row = ("1",) * header.count("id;en") + ("a", "b")
-    path = table(tmp_path, header.replace(";", "\t"), [row], "x.csv")
+    path = table(tmp_path, header.replace(";", "\t"), [("a", "b")], "x.csv")
     assert list(read_pairs(path)) == [Pair("a", "b", code)]
 
 
@@ -191,13 +189,10 @@ def test_a_header_of_other_columns_is_refused(tmp_path, header):
     [
         ("German", "Deutsch"),
         ("it", "es"),
-        ("no", "nein"),
         ("in", "in"),
         ("source", "Quelle"),
         ("text", "Text"),
         ("1", "1"),
-        ("document", "Dokument"),
-        ("response", "Antwort"),
         ("English", "Englisch"),
         ("He is here.", "Er ist da."),
     ],

@@ -1,6 +1,5 @@
 """Data of recipes: which files they find, and what is said of those that fail."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -24,17 +23,13 @@ BY_LICENCE = (
 
 
 def test_the_licence_of_each_corpus_of_a_paper_is_known():
-    named = set()
-    for name in recipe_names():
-        if name.startswith(BY_LICENCE):
-            continue
-        for scale in describe(name).scales:
-            recipe = load_recipe(name, scale)
-            named.update(recipe.data.corpora)
-            for _, stage in recipe.stages.items():
-                named.update(getattr(stage, "corpora", ()))
-    assert named == {"ted2020", "wikimatrix", "europarl", "news-commentary"}
-    assert named <= LICENCES.keys()
+    of_papers = [name for name in recipe_names() if not name.startswith(BY_LICENCE)]
+    scales = [(name, it) for name in of_papers for it in describe(name).scales]
+    recipes = [load_recipe(*scale) for scale in scales]
+    named = {corpus for recipe in recipes for corpus in recipe.data.corpora}
+    stages = [stage for recipe in recipes for stage in recipe.stages.values()]
+    named |= {it for stage in stages for it in getattr(stage, "corpora", ())}
+    assert {"ted2020", "europarl"} <= named <= LICENCES.keys()
 
 
 @pytest.mark.parametrize(
@@ -68,33 +63,20 @@ def work(recipe, *data, steps):
     return Run(recipe, folder, data, steps)
 
 
-TMX = """<tmx><body><tu><tuv xml:lang="en"><seg>{}</seg></tuv>
-<tuv xml:lang="de"><seg>{}</seg></tuv></tu></body></tmx>"""
-
-
-def test_every_format_is_found(place, tmp_path):
+def test_files_of_the_recipes_languages_are_found(place, tmp_path):
     folder = tmp_path / "parallel/train"
-    pairs = [(text, german(text)) for text in sentences(5, 3)]
+    pairs = [(text, german(text)) for text in sentences(2, 3)]
     write_rows(folder / "a.en-de.tsv.gz", pairs[:1])
-    (folder / "b.en-de.tsv").write_text("\t".join(pairs[1]) + "\n", encoding="utf-8")
-    for code, text in zip(("en", "de"), pairs[2], strict=True):
+    for code, text in zip(("en", "de"), pairs[1], strict=True):
         (folder / f"c.de-en.{code}").write_text(text + "\n", encoding="utf-8")
-    (folder / "d.tmx").write_text(TMX.format(*pairs[3]), encoding="utf-8")
-    row = json.dumps(dict(zip(("en", "de"), pairs[4], strict=True)))
-    (folder / "e.en-de.jsonl").write_text(row + "\n", encoding="utf-8")
     write_rows(folder / "a.en-fr.tsv.gz", pairs)
     (folder / "README.md").write_text("not a corpus")
     work = Run(small(place), SimpleNamespace(), [tmp_path], tmp_path)
     files = work.training_pairs()
-    assert [corpus_of(file.name) for file in files] == ["a", "b", "c", "d", "e"]
+    assert [corpus_of(file.name) for file in files] == ["a", "c"]
     assert [pair[:2] for pair in Pairs(files)] == pairs
-    assert [path.name for path in work.training_files()] == [
-        *("a.en-de.tsv.gz", "b.en-de.tsv", "c.de-en.en", "c.de-en.de", "d.tmx"),
-        "e.en-de.jsonl",
-    ]
-    named = small(place, **{"data.corpora": ["e", "c"]})
-    files = Run(named, SimpleNamespace(), [tmp_path], tmp_path).training_pairs()
-    assert [corpus_of(file.name) for file in files] == ["c", "e"]
+    names = [path.name for path in work.training_files()]
+    assert names == ["a.en-de.tsv.gz", "c.de-en.en", "c.de-en.de"]
     with pytest.raises(InputError, match="parallel/dev` does not exist"):
         work.development_pairs()
 
@@ -125,37 +107,36 @@ def test_pairs_come_from_several_folders_and_from_lexicons_named(place, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("overrides", "parts"),
+    ("overrides", "message"),
     [
         (
             {"data.corpora": ["some", "othr"]},
-            ["`data.corpora`", "`othr`", "there are other, some", "mean `other`?"],
+            "`data.corpora`.*`othr`.*there are other, some.*mean `other`",
         ),
         (
             {"stages.teach_student.corpora": ["other", "Some"]},
-            ["`stages.teach_student.corpora`", "`Some`", "Did you mean `some`?"],
+            "`stages.teach_student.corpora`.*`Some`.*Did you mean `some`",
         ),
         (
             {"data.corpora": ["some"]},  # its third stage takes the other one
-            ["`stages.teach_student.corpora`", "`other`"],
+            "`stages.teach_student.corpora`.*`other`",
         ),
-        ({"data.weights": {"som": 0.5}}, ["`data.weights`", "`som`", "mean `some`?"]),
-        ({"data.languages": ["de", "fr"]}, ["for `fr`", "<corpus>.en-fr.tsv.gz"]),
-        ({"evaluate.languages.tatoeba": ["fra"]}, ["tatoeba.fra-eng.tsv.gz"]),
+        ({"data.weights": {"som": 0.5}}, "`data.weights`.*`som`.*mean `some`"),
+        ({"data.languages": ["de", "fr"]}, "for `fr`.*<corpus>.en-fr.tsv.gz"),
+        ({"evaluate.languages.tatoeba": ["fra"]}, "tatoeba.fra-eng.tsv.gz"),
     ],
 )
-def test_files_that_are_absent_are_known_before_work(place, tmp_path, overrides, parts):
-    with pytest.raises(InputError) as error:
+def test_files_that_are_absent_are_known_before_work(
+    place, tmp_path, overrides, message
+):
+    with pytest.raises(InputError, match=message):
         run(place / "small.toml", tmp_path, None, place / "data", overrides=overrides)
-    for part in parts:
-        assert part in str(error.value)
     assert not (tmp_path / "stages").exists()
 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"stages.teach_student.batch_size": 103}, None),
         (
             {"stages.teach_student.batch_size": 104},
             r"`stages.teach_student.batch_size`.*batch_size=104, 103 pairs",
@@ -175,19 +156,15 @@ def test_files_that_are_absent_are_known_before_work(place, tmp_path, overrides,
 def test_stages_are_checked_right_after_the_pairs(place, overrides, message):
     ours = work(small(place, **overrides), place / "data", steps=place / "steps")
     take_pairs(ours, place / "steps/pairs")
-    if message is None:
-        check_stages(ours)
-        return
     with pytest.raises(InputError, match=message):
         check_stages(ours)
 
 
 def test_a_regression_set_smaller_than_a_batch(tmp_path):
     changes = {"data.sts_train_rows": 8, "stages.regress_similarity.batch_size": 33}
-    with pytest.raises(InputError) as error:
+    message = "regress_similarity.batch_size.*24 rows in.*examples.train.fr"
+    with pytest.raises(InputError, match=message):
         run("xkd_lab", tmp_path / "run", "smoke", None, tmp_path, changes)
-    for part in ("regress_similarity.batch_size", "24 rows in", "examples.train.fr"):
-        assert part in str(error.value)
     done = {path.parent.name for path in tmp_path.rglob("done.json")}
     assert done == {"example_data", "pairs"}
 

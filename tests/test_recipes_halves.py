@@ -21,17 +21,20 @@ RESULTS = Path(__file__).parents[1] / "benchmarks/results"
 
 
 @pytest.mark.parametrize(
-    ("name", "part", "message"),
+    ("name", "scale", "part", "message"),
     [
-        ("msd_sizes", "reported", "`evaluate.part`.*'all', 'choose' or 'report'"),
-        ("msd_minilm_ru3", "choose", "`sts2017-extended` has no halves"),
+        (
+            "msd_sizes",
+            "lab",
+            "reported",
+            "`evaluate.part`.*'choose' or 'report'",
+        ),
+        ("msd_minilm_ru3", "paper", "choose", "`sts2017-extended` has no halves"),
     ],
 )
-def test_parts_that_there_are_not(name, part, message):
+def test_parts_that_there_are_not(name, scale, part, message):
     with pytest.raises(InputError, match=message):
-        load_recipe(
-            name, "paper" if name != "msd_sizes" else "lab", {"evaluate.part": part}
-        )
+        load_recipe(name, scale, {"evaluate.part": part})
 
 
 CHANGES = {

@@ -1,4 +1,4 @@
-"""`classify_inference` in recipes: the rows of the paper, files, a run that goes on."""
+"""Stages on labelled pairs in recipes: the rows of the paper, files, a run."""
 
 import json
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from small_recipe import write_rows
 from keras_msd.checks import InputError
 from keras_msd.load import load_encoder
 from keras_msd.recipes import load_recipe, run
-from keras_msd.recipes.labelled import InferenceRows
+from keras_msd.recipes.labelled import InferenceRows, ScoredRows
 from keras_msd.recipes.load import recipe_from
 
 NAMES = ("msd_mbert_nli_stsb", "msd_xlmr_nli_stsb", "msd_sbert_nli_stsb")
@@ -82,33 +82,46 @@ HEAD = ("premise", "hypothesis", "label")
 ROW = ("A dog.", "An animal.", "entailment")
 
 
-def checked(place, **changes):
-    stage = {"skip": False, "steps": 1, "batch_size": 2, "languages": ["en"]}
-    stage |= {"sets": ["a"]} | changes
-    overrides = {f"stages.classify_inference.{key}": it for key, it in stage.items()}
+def checked(place, name, **changes):
+    """Return the files of a stage on labelled pairs, or raise what is wrong."""
+    stage = {"skip": False, "steps": 1, "batch_size": 2, "languages": ["en"]} | changes
+    overrides = {f"stages.{name}.{key}": it for key, it in stage.items()}
     recipe = load_recipe("msd_minilm_ru3", "smoke", overrides)
-    settings = recipe.stages["classify_inference"]
     given = SimpleNamespace(recipe=recipe, data_dir=place)
-    rows = InferenceRows(given, "classify_inference", settings)
+    kind = ScoredRows if name == "regress_similarity" else InferenceRows
+    rows = kind(given, name, recipe.stages[name])
     rows.check_files()
     return [path.name for path in rows.files()]
 
 
 def test_files_are_found_and_checked_before_work(tmp_path):
+    name = "classify_inference"
     write_rows(tmp_path / "nli/a.train.en.tsv.gz", [HEAD, ROW, ROW])
     (tmp_path / "nli/b.train.de.jsonl").write_text(
         '{"sentence1": "Ein Hund.", "sentence2": "Regen.", "gold_label": "neutral"}\n'
     )
-    found = checked(tmp_path, sets=["a", "b"], languages=["en", "de"])
+    found = checked(tmp_path, name, sets=["a", "b"], languages=["en", "de"])
     assert found == ["a.train.en.tsv.gz", "b.train.de.jsonl"]
-    for changes, parts in (
-        ({"sets": ["c"]}, ["none of c", "nli/<set>.train.<xx>` with .tsv.gz or .js"]),
-        ({"languages": ["en", "fr"]}, ["none of fr. Looked for"]),
-        ({"batch_size": 3}, ["classify_inference.batch_size", "2 rows in", "a.train"]),
-        ({"warmup_steps": 1}, ["classify_inference.warmup_steps", "1 steps"]),
-        ({"sets": []}, ["`sets` needs a set, as in"]),
+    for changes, message in (
+        ({"sets": ["c"]}, "none of c.*nli/<set>.train.<xx>` with .tsv.gz or .js"),
+        ({"languages": ["en", "fr"]}, "none of fr. Looked for"),
+        ({"batch_size": 3}, "classify_inference.batch_size.*2 rows in.*a.train"),
+        ({"warmup_steps": 1}, "classify_inference.warmup_steps.*1 steps"),
+        ({"sets": []}, "`sets` needs a set, as in"),
     ):
-        with pytest.raises(InputError) as error:
-            checked(tmp_path, **changes)
-        for part in parts:
-            assert part in str(error.value), changes
+        with pytest.raises(InputError, match=message):
+            checked(tmp_path, name, **{"sets": ["a"]} | changes)
+
+
+def test_so_are_those_of_the_regression(tmp_path):
+    for split, gold in (("train", 0.5), ("dev", 3)):
+        rows = [(gold, "x", "y"), (4, "v", "w")]
+        write_rows(tmp_path / f"sts/a.{split}.en.tsv.gz", rows)
+    for changes, message in (
+        ({"sets": {"a": "from_1"}}, 'a.train.en.*"from_1".*another of over_5'),
+        ({"sets": {"b": "over_5"}}, "none of b.*sts/<set>.train.<xx>` with .tsv.gz"),
+        ({"dev_set": "b"}, "b.dev.en.tsv.gz.*does not exist"),
+    ):
+        given = {"sets": {"a": "over_5"}, "dev_set": "a"} | changes
+        with pytest.raises(InputError, match=message):
+            checked(tmp_path, "regress_similarity", **given)

@@ -3,7 +3,7 @@ import tomllib
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.recipes import load, run
+from keras_msd.recipes import load
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.load import (
     Place,
@@ -65,19 +65,7 @@ def test_the_recipe_in_a_runs_folder_has_equal_values(tmp_path):
     for name in ("msd_sizes", "msd_xlmr_ru3"):
         ours = load_recipe(name)
         RunFolder(tmp_path / name, ours).claim()
-        written = tmp_path / name / "recipe.toml"
-        values = tomllib.loads(written.read_text(encoding="utf-8"))
-        assert recipe_from(values, "recipe.toml") == ours
-
-
-def test_variants_share_what_they_leave_out():
-    students = load_recipe("msd_tradeoffs", "backbone").student.each()
-    assert list(students)[:3] == ["student", "student_cut80", "student_first"]
-    narrow = students["student_cut80"], students["student_first"]
-    assert students["student"].unit_layers == students["student_first"].unit_layers == 6
-    assert [it.bottleneck_dim for it in narrow] == [60, 140]
-    assert [it.unit_from for it in narrow] == ["spread", "first"]
-    assert {it.start for it in students.values()} == {"svd"}
+        assert load_recipe(tmp_path / name / "recipe.toml") == ours
 
 
 def test_a_student_changes_only_what_it_names():
@@ -91,34 +79,27 @@ def test_a_student_changes_only_what_it_names():
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "parts"),
+    ("key", "value", "message"),
     [
-        ("stages.teach_student.batchsize", 3, ["Unknown key", "`batch_size`", "3"]),
-        ("student.variants.x.unit_layer", 1, ["`unit_layers`", "Allowed here"]),
+        ("stages.teach_student.batchsize", 3, "Unknown key.*3.*`batch_size`"),
+        ("student.variants.x.unit_layer", 1, "`unit_layers`.*Allowed here"),
         (
             "student.variants.x.stages.teach_student.step",
             3,
-            ["Did you mean `steps`", "Allowed here: batch_size"],
+            "Did you mean `steps`.*Allowed here: batch_size",
         ),
-        ("stage", 1, ["`stages`", "teacher, tokenizer"]),
-        ("teacher.source", 3, ["`teacher.source`", "valid string", "3"]),
-        (
-            "student.start",
-            "svdd",
-            ["'ordered' or 'ridge'", "'svdd'", "Did you mean `svd`"],
-        ),
-        ("student.start", "ridge", ['"ridge"` is not for students of kind "rec']),
-        ("stages.teach_student.batch_size", "16", ["valid integer", "'16'"]),
-        ("stages.teach_student.learning_rate", 0, ["greater than 0", "0"]),
-        ("tokenizer.vocabulary_size", 2, ["`tokenizer.vocabulary_size`", "8"]),
-        ("assistant", {"source": "a", "dropout": 2}, ["`assistant.dropout`", "2"]),
+        ("stage", 1, "`stages`.*teacher, tokenizer"),
+        ("teacher.source", 3, "`teacher.source`.*valid string.*3"),
+        ("student.start", "svdd", "'ordered' or 'ridge'.*'svdd'.*Did you mean `svd`"),
+        ("student.start", "ridge", '"ridge"` is not for students of kind "rec'),
+        ("stages.teach_student.batch_size", "16", "valid integer.*'16'"),
+        ("stages.teach_student.learning_rate", 0, "greater than 0.*0"),
+        ("assistant", {"source": "a", "dropout": 2}, "`assistant.dropout`.*2"),
     ],
 )
-def test_wrong_values_are_named(recipe, key, value, parts):
-    with pytest.raises(InputError) as error:
+def test_wrong_values_are_named(recipe, key, value, message):
+    with pytest.raises(InputError, match=message):
         load_recipe(recipe(), "smoke", {key: value})
-    for part in parts:
-        assert part in str(error.value)
 
 
 def test_a_recipe_may_extend_a_row(recipe):
@@ -138,22 +119,27 @@ def test_errors_name_the_row(monkeypatch, tmp_path):
         load_recipe("one")
 
 
-def test_errors_name_the_file_or_the_option(recipe):
-    path = recipe(SMALL + "[stages.teach_student]\nbatchsize = 8\n")
-    with pytest.raises(InputError, match="batchsize` in `.*mine.toml`"):
-        load_recipe(path)
-    path = recipe(SMALL + "[smoke.stages.teach_student]\nbatchsize = 8\n")
-    with pytest.raises(InputError, match=r"in `.*mine.toml, \[smoke\]`"):
-        load_recipe(path)
+TITLE = 'title = "Mine"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SMALL + "[stages.teach_student]\nsize = 8\n", "size` in `.*mine.toml`"),
+        (SMALL + "[demo.stages.teach_student]\nsize = 8\n", r"mine.toml, \[demo\]`"),
+        (SMALL.replace(TITLE, ""), "Key `recipe.title` is missing in `.*mine"),
+        (SMALL, r"is missing in `.*mine.toml`, and in `.*_sha"),
+    ],
+)
+def test_errors_name_the_file(recipe, text, message):
+    scales = TITLE + 'scales = ["smoke", "demo"]\n'
+    with pytest.raises(InputError, match=message):
+        load_recipe(recipe(text.replace(TITLE, scales)), "demo")
+
+
+def test_errors_name_the_option(recipe):
     with pytest.raises(InputError, match="in `--set`"):
         load_recipe(recipe(), overrides={"student.x": 1})
-    with pytest.raises(InputError, match="Key `recipe.title` is missing in `.*mine"):
-        load_recipe(recipe(SMALL.replace('title = "Mine"', "")))
-    scales = 'title = "Mine"\nscales = ["smoke", "demo"]'
-    with pytest.raises(
-        InputError, match=r"is missing in `.*mine.toml`, and in `.*_sha"
-    ):
-        load_recipe(recipe(SMALL.replace('title = "Mine"', scales)), "demo")
 
 
 def test_values_in_memory_have_the_layers_of_a_file(recipe):
@@ -173,8 +159,6 @@ def test_errors_name_the_label_of_values(recipe):
     values = tomllib.loads(SMALL)
     with pytest.raises(InputError, match=r"Unknown key `stage` in `my \[first\] try`"):
         recipe_from(values | {"stage": {}}, "my [first] try")
-    with pytest.raises(InputError, match="is missing in `my values`"):
-        recipe_from({"recipe": {"name": "mine"}}, "my values")
     with pytest.raises(InputError, match='`my values` says `extends = "shared"`'):
         recipe_from(values | {"extends": "shared"}, "my values")
     for given in ({"scale": "smoke"}, {"overrides": {"data.seed": 4}}):
@@ -182,47 +166,29 @@ def test_errors_name_the_label_of_values(recipe):
             load_recipe(recipe_from(values, "my values"), **given)
 
 
-@pytest.mark.usefixtures("no_graphs")
-def test_a_recipe_in_memory_runs_as_one_from_a_file(tmp_path):
-    values = {
-        "extends": "msd_labse",
-        "recipe": {"name": "mine", "title": "Mine"},
-        "smoke": {"data": {"pairs_per_language": 60}},
-        "evaluate": {"artefacts": False},
-    }
-    folder, store = tmp_path / "run", tmp_path / "store"
-    done = run(recipe_from(values, "values"), folder, store_dir=store)
-    assert "Mine" in (folder / "report.html").read_text(encoding="utf-8")
-    steps = sorted(folder.glob("stages/*/done.json"))
-    assert len(steps) > 4
-    last = steps[-1].stat().st_mtime_ns
-    again = run(folder / "recipe.toml", folder, store_dir=store)
-    assert (again, steps[-1].stat().st_mtime_ns) == (done, last)
-    values["smoke"] = {"data": {"pairs_per_language": 70}}
-    with pytest.raises(InputError, match=r"pairs_per_language \(60 then, 70 now\)"):
-        run(recipe_from(values, "values"), folder, store_dir=store)
-
-
-def test_wrong_files(recipe, tmp_path):
-    with pytest.raises(InputError, match="Did you mean `msd_minilm_ru3`"):
-        find_recipe("msd_minilm_ru33")
-    with pytest.raises(InputError, match="does not exist"):
-        find_recipe(tmp_path / "none.toml")
-    with pytest.raises(InputError, match="not valid TOML"):
-        load_recipe(recipe("a = = 1"))
-    (tmp_path / "bytes.toml").write_bytes(b'a = "\xff"')
-    with pytest.raises(InputError, match="not UTF-8 at byte 5"):
-        load_recipe(tmp_path / "bytes.toml")
-    with pytest.raises(InputError, match="no `bse.toml`"):
-        load_recipe(recipe(SMALL.replace('"_shared"', '"bse"')))
-    with pytest.raises(InputError, match="There is no recipe `ms`. `keras-msd list`"):
-        find_recipe("ms")
-    rows = recipe("[rows.one.recipe]\ntitle = 'One'\n[rows.two]\n", "rows.toml")
-    with pytest.raises(InputError, match="must hold one.*which holds one, two"):
-        load_recipe(rows)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = = 1", "not valid TOML"),
+        (SMALL.replace('"_shared"', '"bse"'), "no `bse.toml`"),
+        (SMALL.replace('"_shared"', '"other"'), "extend itself.*mine.*other.*mine"),
+        ("[rows.one.recipe]\ntitle = 'One'\n[rows.two]\n", "must.*holds one, two"),
+    ],
+)
+def test_wrong_files(recipe, text, message):
     recipe(SMALL.replace('"_shared"', '"mine"'), "other.toml")
-    with pytest.raises(InputError, match="extend itself.*mine.*other.*mine"):
-        load_recipe(recipe(SMALL.replace('"_shared"', '"other"')))
+    with pytest.raises(InputError, match=message):
+        load_recipe(recipe(text))
+
+
+def test_names_of_no_recipe_and_no_scale(recipe, tmp_path):
+    for name, message in (
+        ("msd_minilm_ru33", "Did you mean `msd_minilm_ru3`"),
+        ("ms", "There is no recipe `ms`. `keras-msd list`"),
+        (tmp_path / "none.toml", "does not exist"),
+    ):
+        with pytest.raises(InputError, match=message):
+            find_recipe(name)
     with pytest.raises(InputError, match="`scale` must be one of 'smoke'"):
         load_recipe(recipe(), "paper")
 
@@ -244,12 +210,6 @@ def test_set_takes_toml_values_and_bare_words():
     assert parse_override("teacher.source=hf://a/b") == ("teacher.source", "hf://a/b")
     with pytest.raises(InputError, match="KEY=VALUE"):
         parse_override("a")
-
-
-@pytest.mark.parametrize("start", ["svd", "ordered", "standard_normal"])
-def test_thin_deep_students_have_no_table_of_an_assistants(start):
-    with pytest.raises(InputError, match=f'"{start}"` is not for.*kind "thin_deep"'):
-        load_recipe("lealla_small", "smoke", {"student.start": start})
 
 
 def test_an_empty_table_takes_out_what_a_recipe_has():
@@ -276,6 +236,6 @@ def test_a_rule_of_several_keys_says_what_to_do_and_long_values_are_cut():
     with pytest.raises(InputError, match=r"needs hidden_dim\. Change what it names\."):
         load_recipe("xkd_lab", "smoke", {"assistant.hidden_dim": None})
     for key in ("recipe.title2", "stages.teach_student.steps"):
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match="Received: 'aaa") as error:
             load_recipe("xkd_lab", "smoke", {key: "a" * 10_000})
-        assert len(str(error.value)) < 2000 and "Received: 'aaa" in str(error.value)
+        assert len(str(error.value)) < 2000

@@ -8,12 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from small_recipe import german, sentences, write_place, write_rows
+from small_recipe import german, sentences, write_place
 from tensorflow.core.util import event_pb2
 
 from keras_msd.checks import InputError
 from keras_msd.data import read_pairs
-from keras_msd.data.batches import PairBatches
 from keras_msd.data.tables import TextTable
 from keras_msd.evaluate import calibrate_threshold
 from keras_msd.io.files import read_json
@@ -190,11 +189,10 @@ def test_tensorboard_gets_the_history(place, finished, monkeypatch):
                 event = event_pb2.Event.FromString(record.numpy())
                 for value in event.summary.value:
                     found[value.tag, event.step] = value.simple_value
-        places = enumerate(history["steps"])
         known = {
-            (name, step): values[place]
-            for place, step in places
+            (name, step): value
             for name, values in history["terms"].items()
+            for step, value in zip(history["steps"], values, strict=True)
         }
         assert found == pytest.approx(known, rel=1e-6)
         matched += len(found)
@@ -218,11 +216,6 @@ def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
     (tmp_path / "mine.txt").touch()
     with pytest.raises(InputError, match="holds something else"):
         start(place, tmp_path)
-    shutil.copytree(place / "data", tmp_path / "data")
-    write_rows(tmp_path / "data/parallel/train/some.en-de.tsv.gz", [("a", "b")])
-    changed = r"step `pairs` .*files.train/some.en-de.tsv.gz \(\w+ then, \w+ now\)"
-    with pytest.raises(InputError, match=changed):
-        start(place, "finished", data_dir=tmp_path / "data")
     tiny_encoder(bottleneck_dim=None).save(tmp_path / "teacher")
     other = {"teacher.source": str(tmp_path / "teacher"), "teacher.dim": None}
     with pytest.raises(InputError, match="step `teacher_vectors` .*encoder"):
@@ -234,19 +227,10 @@ def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
             start(place, "finished")
 
 
-def test_what_a_run_is_scored_on_stays(place, finished, tmp_path):
-    shutil.copytree(place / "data", tmp_path / "data")
-    write_rows(tmp_path / "data/tatoeba/tatoeba.fin-eng.tsv.gz", [("a", "b")])
-    file = r"files.tatoeba/tatoeba.fin-eng.tsv.gz \(\w+ then, \w+ now\)"
-    with pytest.raises(InputError, match=f"step `score_teacher` .*{file}"):
-        start(place, "finished", data_dir=tmp_path / "data")
-
-
-def other_run(place, overrides, **moved):
-    """Return the finished run with another recipe and some folders elsewhere."""
+def other_run(place, overrides):
+    """Return the finished run with another recipe."""
     recipe = load_recipe(place / "small.toml", "smoke", overrides)
-    stages = place / "finished" / "stages"
-    folder = SimpleNamespace(step=lambda name: moved.get(name, stages / name))
+    folder = SimpleNamespace(step=(place / "finished" / "stages").joinpath)
     return Run(recipe, folder, [place / "data"], place / "store")
 
 
@@ -295,46 +279,11 @@ QUICK = {
 }
 
 
-@pytest.fixture
-def poison(monkeypatch):
-    """Return a context in which some batches of the first stage hold NaN."""
-
-    def poisoned(*places):
-        def batch(self, position, original=PairBatches.batch):
-            x, y = original(self, position)
-            if position in places and "teacher" in y:
-                y = y | {"teacher": np.full_like(y["teacher"], np.nan)}
-            return x, y
-
-        context = monkeypatch.context()
-        context.__enter__().setattr(PairBatches, "batch", batch)
-        return context
-
-    return poisoned
-
-
-@pytest.mark.slow
-def test_training_on_nan_stops_there_and_the_same_command_goes_on(place, poison):
-    context = poison(1)
-    said = r"Step `teach_assistant`: .*source_mse=nan.*at update 2 of .*batch 1 of its"
-    with pytest.raises(InputError, match=rf"(?s){said}.*`teacher` is not finite"):
-        start(place, "mended", overrides=QUICK, checkpoint_minutes=0)
-    context.__exit__(None, None, None)
-    step = place / "mended/stages/teach_assistant"
-    assert not (step / "done.json").exists() and not (step / "history.json").exists()
-    assert [it.name for it in (step / "unfinished").iterdir()] == ["update_0000000001"]
-    for name in ("mended", "whole"):
-        start(place, name, overrides=QUICK)
-    assert content(place / "mended") == content(place / "whole")
-
-
 def test_a_rate_that_is_far_too_high(place):
     changes = QUICK | {"stages.teach_assistant.learning_rate": 1e38}
-    with pytest.raises(InputError) as error:
+    said = r"(?s)`teach_assistant`.*is not done.*1e\+38.*begins this stage again"
+    with pytest.raises(InputError, match=said):
         start(place, "diverged", overrides=changes)
-    parts = "`teach_assistant`", "1e+38", "is not done", "begins this stage again"
-    for part in parts:
-        assert part in str(error.value)
     left = [*(place / "diverged").rglob("*")]
     weights = [it for it in left if it.name == "weights.safetensors"]
     assert not [it for it in weights if "stages/teach_assistant" in str(it)]

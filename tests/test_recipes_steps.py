@@ -15,16 +15,25 @@ from keras_msd.recipes.train import stage_data
 from keras_msd.stages import STAGES
 from keras_msd.stages.settings import TrainingSettings
 from keras_msd.starts.closed_form import BothSides, fit_ridge
-from keras_msd.teachers.teacher import HashedWords
 from keras_msd.testing import tiny_encoder
 from keras_msd.training.optimizer import make_optimizer
 
 
+def a_run(tmp_path, *recipe):
+    """Return a run of a recipe that has done nothing yet."""
+    folder = SimpleNamespace(step=tmp_path.joinpath)
+    return Run(load_recipe(*recipe), folder, (), tmp_path)
+
+
+def arguments_of(run):
+    """Return the arguments of a run's steps by name, in their order."""
+    return {step.name: step.arguments for step in steps_of(run)}
+
+
 def test_every_student_has_its_steps(tmp_path):
     changes = {"starts.widths": [16], "evaluate.intermediate": "full"}
-    recipe = load_recipe("msd_tradeoffs", "smoke", changes)
-    folder = SimpleNamespace(step=tmp_path.joinpath)
-    names = [step.name for step in steps_of(Run(recipe, folder, (), tmp_path))]
+    run = a_run(tmp_path, "msd_tradeoffs", "smoke", changes)
+    names = [step.name for step in steps_of(run)]
     assert len(set(names)) == len(names)
     for stage in ("untrained", "align_embedding", "contrastive_learning"):
         assert {stage, f"{stage}_cut80", f"score_{stage}_cut80"} <= set(names)
@@ -42,42 +51,14 @@ def test_goals_come_twice():
         np.testing.assert_array_equal(goals[part], twice[part])
 
 
-def test_hashed_words_are_graded():
-    teacher = HashedWords(64)
-    a, b, c, empty = teacher.encode(["The cat, runs", "runs the CAT", "the dog", ""])
-    np.testing.assert_allclose(a, b, atol=1e-6)
-    assert 0.1 < a @ c < 0.9 and not empty.any()
-    assert np.linalg.norm(a) == pytest.approx(1)
-    assert HashedWords(64).fingerprint != HashedWords(32).fingerprint
-
-
-def test_the_raw_assistant_is_that_before_stage_1(tmp_path):
-    changes = {"stages.pretrain_assistant": {"skip": False, "steps": 2}}
-    recipe = load_recipe("msd_stages", "smoke", changes)
-    folder = SimpleNamespace(step=tmp_path.joinpath)
-    steps = {step.name: step for step in steps_of(Run(recipe, folder, (), tmp_path))}
-
-    def of(name, key="assistant"):
-        return steps[name].arguments[key]
-
-    names = list(steps)
-    assert names.index("pretrain_assistant") < names.index("teach_assistant")
-    assert of("pretrain_assistant", "start") == "assistant_start"
-    assert of("teach_assistant", "start") == "pretrain_assistant"
-    assert of("teach_student") == of("untrained") == "teach_assistant"
-    assert of("teach_student_prekd") == of("untrained_prekd") == "pretrain_assistant"
-
-
 def test_layers_are_pruned_before_they_are_copied_and_the_guide_stays_whole(tmp_path):
-    recipe = load_recipe("msd_long_thin12", "smoke", {"student.start": "svd"})
-    folder = SimpleNamespace(step=tmp_path.joinpath)
-    steps = {step.name: step for step in steps_of(Run(recipe, folder, (), tmp_path))}
-    pruned = steps["pruned"].arguments
-    whole = pruned.pop("assistant")
-    assert pruned == {"num_heads": 3, "intermediate_dim": 24, "count": 960}
+    changes = {"student.start": "svd"}
+    steps = arguments_of(a_run(tmp_path, "msd_long_thin12", "smoke", changes))
+    whole = steps["pruned"].pop("assistant")
+    assert steps["pruned"] == {"num_heads": 3, "intermediate_dim": 24, "count": 960}
     for name in ("untrained", "student_start"):
-        assert steps[name].arguments["assistant"] == "pruned"
-    assert steps["teach_student"].arguments["assistant"] == whole != "pruned"
+        assert steps[name]["assistant"] == "pruned"
+    assert steps["teach_student"]["assistant"] == whole != "pruned"
 
 
 def defaults(*functions):
@@ -210,18 +191,14 @@ def test_recipes_begin_with_an_assistant_that_is_given(ablations, name, tmp_path
 
 
 def test_students_of_table_6_that_are_not_taught_begin_before_stage_1(tmp_path):
-    recipe = load_recipe("msd_stages", "lab", {"assistant.source": "a folder"})
-    run = Run(recipe, SimpleNamespace(step=tmp_path.joinpath), (), tmp_path)
-    run.__dict__["teacher"] = SimpleNamespace(dim=384, fingerprint="teacher")
-    named = {"tokenizer": SimpleNamespace(vocabulary_size=40_000)}
-    run.__dict__["named_assistant"] = SimpleNamespace(**named, fingerprint="it")
-    steps = {it.name: it.arguments for it in steps_of(run)}
+    changes = {"stages.pretrain_assistant": {"skip": False, "steps": 2}}
+    steps = arguments_of(a_run(tmp_path, "msd_stages", "smoke", changes))
     begun = {
         name: inputs["assistant"]
         for name, inputs in steps.items()
         if name.startswith(("untrained", "teach_student"))
     }
-    before, after = "assistant_start", "teach_assistant"
+    before, after = "pretrain_assistant", "teach_assistant"
     assert begun == {
         "untrained": after, "untrained_stage12": after, "untrained_stage123": after,
         "teach_student": after, "teach_student_stage123": after,
@@ -229,6 +206,7 @@ def test_students_of_table_6_that_are_not_taught_begin_before_stage_1(tmp_path):
         "untrained_prekd": before, "teach_student_prekd": before,
     }  # fmt: skip
     assert steps[after]["start"] == before
+    assert steps[before]["start"] == "assistant_start"
 
 
 TRAINED = [  # on pairs, labelled rows, several students

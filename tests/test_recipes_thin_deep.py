@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from safetensors.numpy import load_file
 from test_recipes_papers import QUICK, smoke
 
@@ -93,18 +92,6 @@ def test_a_closed_form_is_no_wider_than_the_teacher(place):
     changes = {"student.start": "ridge", "student.hidden_dim": 64}
     with pytest.raises(InputError, match="dimension, 32.*student of width 64"):
         run("lealla_lab", place / "wide", "smoke", None, place / "store", changes)
-
-
-@pytest.mark.slow
-def test_a_headline_recipe_leaves_an_artefact(place):
-    tf.config.run_functions_eagerly(False)  # an export is made of graphs
-    done = smoke("lealla_small", place, QUICK, share_steps=True)
-    (artefact,) = done["artefacts"]
-    student = load_encoder(place / "lealla_small" / "student")
-    texts = ["The dog sees the house.", "Der Hund sieht das Haus."]
-    np.testing.assert_allclose(
-        load_encoder(artefact).encode(texts), student.encode(texts), atol=1e-5
-    )
 
 
 def test_dimension_reduction_scores_the_teacher_at_each_width(place):

@@ -57,11 +57,8 @@ def test_a_run_on_them(place):
     counts = read_json(place / "run/stages/pairs/done.json")["result"]["counts"]
     read = {corpus_of(one["name"]): one["source_language"] for one in counts}
     assert read == {"other": "en", "some": "en", "talks": "de"}
-    (file,) = [
-        one
-        for one in TextTable.open(place / "run/stages/pairs/texts").files
-        if one.source_language == "de"
-    ]
+    files = TextTable.open(place / "run/stages/pairs/texts").files
+    (file,) = [one for one in files if one.source_language == "de"]
     assert file.stop - file.start == QUICK["data.pairs_per_language"]
     row = done["rows"][-1]
     assert row["tracks"].keys() == {"en", "de", "fr", "en-de", "en-fr"}

@@ -1,7 +1,6 @@
 import json
 import re
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -85,48 +84,30 @@ def write(path, value):
     path.write_text(json.dumps(value), encoding="utf-8")
 
 
-class Page(HTMLParser):
-    """Collects tags, attributes, table rows and the text of headings."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.attributes, self.rows, self.text = [], [], [], ""
-        self.open = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-        self.open.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag):
-        while self.open and self.open.pop() != tag:
-            pass
-
-    def handle_data(self, data):
-        self.text += data
-        if "td" in self.open or "th" in self.open:
-            self.rows[-1][-1] += data
+def words(html):
+    """Return the text between tags, as a browser shows it."""
+    return unescape(re.sub("<[^>]*>", "", html))
 
 
-def table_row(page, first):
-    return next(row for row in page.rows if row[0] == first)
+def table_row(text, first):
+    """Return the cells of the first row that begins with a text."""
+    rows = re.findall("<tr[^>]*>(.*?)</tr>", text, re.S)
+    cells = (re.findall("<t[dh][^>]*>(.*?)</t[dh]>", row, re.S) for row in rows)
+    shown = ([words(cell) for cell in row] for row in cells)
+    return next(row for row in shown if row[0] == first)
 
 
 def test_tables_show_what_the_files_say(text):
-    page = Page(text)
-    assert page.rows[0] == ["model", "cross-lingual", "monolingual", "retrieval",
-                            "custom score", "parameters", "MB", "table MB"]  # fmt: skip
-    assert table_row(page, "teacher")[1:] == ["", "86.74", "", "", "", "90.00", ""]
-    assert table_row(page, "assistant")[1:] == [
+    assert table_row(text, "model")[1:] == [
+        "cross-lingual", "monolingual", "retrieval", "custom score", "parameters",
+        "MB", "table MB",
+    ]  # fmt: skip
+    assert table_row(text, "teacher")[1:] == ["", "86.74", "", "", "", "90.00", ""]
+    assert table_row(text, "assistant")[1:] == [
         *("61.03", "", "", ""),
         *("20,037,120", "80.15", "36.86"),
     ]
-    last = table_row(page, "student, contrastive learning")
+    last = table_row(text, "student, contrastive learning")
     assert last[1:] == ["58.71", "", "66.66", "3.25", "8,300,001", "33.21", ""]
     # Best of the small models, though the assistant's score is higher.
     bold = re.findall("<b>([^<]*)</b>", text)
@@ -134,26 +115,22 @@ def test_tables_show_what_the_files_say(text):
 
 
 def test_the_row_and_the_sets_are_named(text):
-    page = Page(text)
-    assert "Somebody 2022, table 2, row B 128. Evaluated on stsb dev." in page.text
+    row = "Somebody 2022, table 2, row B 128. Evaluated on stsb dev."
+    assert row in words(text)
 
 
 def test_time_of_each_part(text):
-    page = Page(text)
-    assert table_row(page, "stages") == ["stages", "2.5"]
-    assert table_row(page, "evaluation") == ["evaluation", "0.5"]
-    assert ["all", "3.0"] in page.rows
-    assert ["student", "812"] in page.rows
+    assert table_row(text, "stages") == ["stages", "2.5"]
+    assert table_row(text, "evaluation") == ["evaluation", "0.5"]
+    assert table_row(text, "all") == ["all", "3.0"]
+    assert table_row(text, "student") == ["student", "812"]
 
 
 def test_text_is_escaped_and_nothing_is_fetched(text):
-    page = Page(text)
-    assert "script" not in page.tags and "b>zwölf" in page.text
+    assert "b>zwölf" in words(text)
     assert "<b>zwölf" not in text and "The tram &amp; the bus" in text
-    assert not {"img", "link", "iframe", "object", "image", "use href"} & set(page.tags)
-    for name, value in page.attributes:
-        if name in ("href", "src", "xlink:href"):
-            assert value.startswith("#")
+    assert not re.findall(r"<(?:script|img|link|iframe|object|image)\b", text)
+    assert not re.findall("(?:href|src)=[\"']?(?![\"'#])", text)
     # Name spaces are names, not addresses that are fetched.
     rest = re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
     assert "http:" not in rest and "https:" not in rest and "@import" not in rest
@@ -172,15 +149,15 @@ def test_pictures_have_every_stage_term_and_model(text):
         "align embedding (align_embedding/history.json)",
         "contrastive learning (contrastive_learning/history.json)",
     ]
-    words = {
+    labels = {
         name: re.findall(r">([^<>]+)</text>", svg) for name, svg in pictures.items()
     }
     assert {"source mse", "soft contrastive"} <= set(
-        words["align embedding (align_embedding/history.json)"]
+        labels["align embedding (align_embedding/history.json)"]
     )
-    stages = words["cross-lingual after each stage"]
+    stages = labels["cross-lingual after each stage"]
     assert {"untrained", "student", "assistant", "closed form, B 120"} <= set(stages)
-    sizes = words["cross-lingual against size"]
+    sizes = labels["cross-lingual against size"]
     assert "student, contrastive learning" in sizes and "assistant" in sizes
     assert "student, align embedding" not in sizes  # only a finished student
     assert all(

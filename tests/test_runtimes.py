@@ -16,6 +16,7 @@ from keras_msd.runtimes import sieved_stderr
 from keras_msd.testing import SENTENCES, tiny_encoder
 
 SLOW = {"jax", "keras", "keras_hub", "matplotlib", "numpy", "scipy", "tensorflow"}
+SLOW |= {"huggingface_hub", "safetensors", "sentencepiece", "tokenizers", "torch"}
 KINDS = "litert", "litert_text", "onnx"
 SHORT = [
     "evaluate.artefacts=false",
@@ -164,8 +165,6 @@ def test_a_fork_answers_or_refuses_and_no_line_is_written():
 def test_the_last_words_of_a_process_are_shown():
     code = """
 import os
-import keras_msd as msd
-from keras_msd import InputError, runtimes
 from keras_msd.runtimes import sieved_stderr
 with sieved_stderr():
     os.write(2, b"I0000 note\\nF0000 no AVX here")

@@ -13,14 +13,12 @@ from keras_msd.losses import (
 )
 from keras_msd.models.network import EncoderConfig, build_model
 from keras_msd.stages import (
-    STAGES,
     AlignEmbedding,
     ContrastiveLearning,
     TeachAssistant,
     TeachStudent,
 )
-from keras_msd.stages.stage import Stage
-from keras_msd.testing import run_stage_test, tiny_encoder
+from keras_msd.testing import run_stage_test
 
 HIDDEN, DIM, LENGTH, ROWS = 8, 6, 7, 6
 SIZES = {"vocabulary_size": 30, "hidden_dim": HIDDEN, "num_layers": 0, "num_heads": 2}
@@ -99,15 +97,21 @@ def test_contrastive_learning():
     run_stage_test(make, *batch())
 
 
-def test_equation_2_takes_the_teacher_for_both_sides():
+@pytest.mark.parametrize(
+    ("kind", "goals"),
+    [
+        (TeachAssistant, ("teacher", "teacher")),
+        (TeachStudent, ("assistant_source", "assistant_target")),
+    ],
+)
+def test_equations_2_and_4_compare_each_side_with_its_goal(kind, goals):
     (x, y), model = batch(), network()
-    source, target = vectors(model, x)
-    goal = y["teacher"]
-    made = terms_of(TeachAssistant(model), x, y)
-    assert made["source_mse"] == pytest.approx(np.mean((source - goal) ** 2), rel=1e-5)
-    assert made["target_mse"] == pytest.approx(np.mean((target - goal) ** 2), rel=1e-5)
-    summed = terms_of(TeachAssistant(model, dims="sum"), x, y)
-    assert summed["target_mse"] == pytest.approx(DIM * made["target_mse"], rel=1e-5)
+    made, summed = (terms_of(kind(model, dims=it), x, y) for it in ("mean", "sum"))
+    sides = zip(("source", "target"), vectors(model, x), goals, strict=True)
+    for side, vector, goal in sides:
+        wanted = np.mean((vector - y[goal]) ** 2)
+        assert made[f"{side}_mse"] == pytest.approx(wanted, rel=1e-5)
+        assert summed[f"{side}_mse"] == pytest.approx(DIM * wanted, rel=1e-5)
 
 
 def test_the_other_printing_of_equation_2_is_a_loss_term():
@@ -143,14 +147,6 @@ def test_equation_3_per_token_averages_real_tokens_of_the_batch():
     assert made["target_mse"] == pytest.approx(wanted, rel=1e-5)
 
 
-def test_equation_4_gives_each_side_its_own_goal():
-    (x, y), model = batch(), network()
-    made = terms_of(TeachStudent(model), x, y)
-    for side, vector in zip(("source", "target"), vectors(model, x), strict=True):
-        wanted = np.mean((vector - y[f"assistant_{side}"]) ** 2)
-        assert made[f"{side}_mse"] == pytest.approx(wanted, rel=1e-5)
-
-
 def test_equation_7_adds_the_contrastive_term():
     (x, y), model = batch(), network()
     made = terms_of(ContrastiveLearning(model), x, y)
@@ -163,13 +159,8 @@ def test_equation_7_adds_the_contrastive_term():
 
 def test_contrastive_options():
     model = network()
-    assert ContrastiveLearning(model).term_weights["contrastive"] == 1
     hard = ContrastiveLearning(model, "ce_hard", kd_weight=2)
     assert hard.term_weights == {"source_mse": 2, "target_mse": 2, "contrastive": 0.01}
-    assert ContrastiveLearning(model, contrastive=None).terms == (
-        "source_mse",
-        "target_mse",
-    )
     x, y = batch()
     summed = MultilingualContrastive("ce_soft", reduction="sum")
     printed = terms_of(ContrastiveLearning(model, contrastive=summed), x, y)
@@ -205,19 +196,6 @@ def test_without_contrastive_no_group_is_needed():
         terms_of(ContrastiveLearning(network()), x, y)
 
 
-def test_the_encoder_is_trained_in_place_and_saved_without_a_guide(tmp_path):
-    model, (x, y) = network(), batch()
-    stage = TeachStudent(model)
-    stage.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
-    stage.fit(x, y, batch_size=ROWS, verbose=0)
-    np.testing.assert_array_equal(stage(x)["source"], vectors(model, x)[0])
-    stage.save_weights(tmp_path / "stage.weights.h5")
-    other = TeachStudent(network(seed=9))
-    other.load_weights(tmp_path / "stage.weights.h5", skip_mismatch=False)
-    np.testing.assert_array_equal(other(x)["source"], stage(x)["source"])
-    assert stage.count_params() == model.count_params()
-
-
 def test_logs_weigh_batches_by_their_rows():
     model, (x, y) = network(), batch()
     stage = TeachAssistant(model)
@@ -239,8 +217,6 @@ def test_mixed_precision(policy):
         keras.config.set_dtype_policy("float32")
     stage = ContrastiveLearning(model)
     stage.compile(keras.optimizers.SGD(0.001), run_eagerly=True)
-    scaled = isinstance(stage.optimizer, keras.optimizers.LossScaleOptimizer)
-    assert scaled == (policy == "mixed_float16")
     logs = stage.fit(x, y, batch_size=ROWS, verbose=0, epochs=4).history
     for name, value in wanted.items():
         assert logs[name][0] == pytest.approx(value, rel=0.05)
@@ -275,32 +251,11 @@ def test_a_users_own_model_keeps_its_regularisers():
     assert loss(regular) == pytest.approx(loss(plain) + penalty, rel=1e-5)
 
 
-def test_every_stage_of_the_table_loads():
-    for spec in STAGES.values():
-        made = type(spec.make(tiny_encoder()))
-        assert issubclass(made, Stage) and made.train_step is Stage.train_step
-        assert getattr(stages, made.__name__) is made
-    assert stages.Stage is Stage
-    with pytest.raises(AttributeError):
-        stages.Nothing  # noqa: B018
-
-
-def test_a_missing_target_is_an_error_at_the_first_batch():
-    x, y = batch()
-    stage = TeachStudent(network())
-    stage.compile("sgd", run_eagerly=True)
-    message = "(?s)`assistant_source`.*Received: teacher.*assistant_source.: .store"
-    with pytest.raises(InputError, match=message):
-        stage.fit(x, {"teacher": y["teacher"]}, verbose=0)
-
-
 def test_mistakes_are_named():
     model, (x, y) = network(), batch()
     stage = TeachAssistant(model)
     with pytest.raises(InputError, match="Did you mean `source_mse`"):
         TeachAssistant(model, sorce_mse=2)
-    with pytest.raises(InputError, match=r"`teacher`.*, 6\). Received: .*, 5\)"):
-        stage.compute_loss(x, {"teacher": y["teacher"][:, :5]}, stage(x))
     with pytest.raises(InputError, match="sample weights"):
         stage.compute_loss(x, y, stage(x), np.ones(ROWS))
     with pytest.raises(InputError, match="must contain `target_token_ids`"):
@@ -314,7 +269,6 @@ def test_mistakes_are_named():
     [
         (lambda model: TeachAssistant(model, source_mse=-1), "source_mse=-1"),
         (lambda model: TeachAssistant(model, source_mse=np.nan), "source_mse=nan"),
-        (lambda model: ContrastiveLearning(model, kd_weight=np.nan), "kd_weight=nan"),
         (lambda model: ContrastiveLearning(model, kd_weight=np.inf), "inf"),
         (lambda model: ContrastiveLearning(model, contrastive="soft"), "'default'"),
         (

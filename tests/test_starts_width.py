@@ -178,13 +178,6 @@ def test_units_that_never_change_go_first_and_the_bias_makes_up_for_them(make):
     np.testing.assert_allclose(pruned.encode(TEXTS), encoder.encode(TEXTS), atol=1e-4)
 
 
-def test_neurons_alone_leave_the_heads_as_they_are(make):
-    encoder = make(head_dim=None)
-    pruned = prune_width(encoder, TEXTS, intermediate_dim=8)
-    config = encoder.config
-    assert pruned.config == config.model_copy(update={"intermediate_dim": 8})
-
-
 def test_what_cannot_be_pruned_is_refused(make):
     encoder = make(num_layers=1)
     for arguments, words in (

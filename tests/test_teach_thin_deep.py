@@ -8,9 +8,8 @@ from test_stages import ROWS, batch, network, terms_of, vectors
 
 from keras_msd.checks import InputError
 from keras_msd.load import load_encoder
-from keras_msd.losses import AdditiveMarginSoftmax
 from keras_msd.models.student import merge_projection
-from keras_msd.stages import ContrastiveLearning, TeachThinDeep
+from keras_msd.stages import TeachThinDeep
 from keras_msd.testing import run_stage_test, tiny_encoder
 
 WIDE = 9  # of the teacher
@@ -174,34 +173,27 @@ def test_a_weight_of_0_leaves_a_term_out():
     assert set(terms_of(stage(model, logit_weight=0), x, y)) == {"ams", "feature"}
 
 
-def test_the_ranking_loss_stands_in_the_contrastive_stage():
-    (x, y), model = batch(), network()
-    loss = AdditiveMarginSoftmax()
-    made = terms_of(ContrastiveLearning(model, contrastive=loss), x, y)
-    wanted = ams_by_hand(*vectors(model, x), x["group"])
-    assert made["contrastive"] == pytest.approx(wanted, rel=1e-4)
+FEATURE_ALONE = {"ams_weight": 0, "logit_weight": 0}
 
 
-def test_mistakes_are_named():
-    x, y = data()
-    with pytest.raises(InputError, match="`logit_weight` must be at least 0"):
-        stage(logit_weight=-1)
-    with pytest.raises(InputError, match="a weight above 0"):
-        stage(ams_weight=0, feature_weight=0, logit_weight=0)
-    with pytest.raises(InputError, match="of `ams` or `logit`"):
-        stage(
-            wide_encoder(), ams_weight=0, logit_weight=0, feature="distillation_first"
-        )
-    with pytest.raises(InputError, match="None for feature='fd'"):
-        stage(reduction=reduction())
-    with pytest.raises(InputError, match="Did you mean `synchronized`"):
-        stage(feature="synchronised")
-    with pytest.raises(InputError, match=r"\(9, 6\).*Received: None"):
-        stage(feature="synchronized")
-    with pytest.raises(InputError, match=r"Received: \(9, 4\)"):
-        stage(feature="synchronized", reduction=reduction(4))
-    with pytest.raises(InputError, match=r", 768\)\. Received: "):
-        (narrow := stage(teacher_dim=768)).compute_loss(x, y, narrow(x))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"logit_weight": -1}, "`logit_weight` must be at least 0"),
+        (FEATURE_ALONE | {"feature_weight": 0}, "a weight above 0"),
+        (FEATURE_ALONE | {"feature": "distillation_first"}, "of `ams` or `logit`"),
+        ({"reduction": reduction()}, "None for feature='fd'"),
+        ({"feature": "synchronised"}, "Did you mean `synchronized`"),
+        ({"feature": "synchronized"}, r"\(9, 6\).*Received: None"),
+        ({"feature": "synchronized", "reduction": reduction(4)}, r"Received: \(9, 4\)"),
+    ],
+)
+def test_mistakes_are_named(options, message):
+    with pytest.raises(InputError, match=message):
+        stage(**options)
+
+
+def test_what_cannot_be_merged_is_refused():
     for fields in ({"projection_activation": "tanh"}, {"projection_dim": 8}):
         with pytest.raises(InputError, match="can only be merged"):
             stage(wide_encoder(**fields), feature="distillation_first")

@@ -17,7 +17,7 @@ from keras_msd.export import export
 from keras_msd.io import files
 from keras_msd.load import load_teacher
 from keras_msd.teachers.saved_model import OUTSIDE, check_operations
-from keras_msd.teachers.teacher import saved_model_fingerprint
+from keras_msd.teachers.teacher import published_saved_model, saved_model_fingerprint
 from keras_msd.testing import tiny_encoder
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -91,46 +91,21 @@ def test_a_signature_serves_where_the_model_cannot_be_called(tmp_path):
 
 
 def test_of_several_versions_the_highest_counts(tmp_path):
-    for version in (2, 10, 9):
-        vectors = letters([str(version)])
-        save(
-            lambda texts, v=vectors: (
-                v * tf.cast(tf.strings.length(texts)[:, None], tf.float32)
-            ),
-            tmp_path / "m" / str(version),
-            TEXT,
-        )
-    np.testing.assert_array_equal(
-        load_teacher(tmp_path / "m").encode(["x"]), letters(["10"])
-    )
+    for version in ("2", "10", "9"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "saved_model.pb").touch()
+    assert published_saved_model(tmp_path) == tmp_path / "10"
 
 
 def test_a_fingerprint_follows_graph_variables_and_assets(tmp_path):
-    (tmp_path / "a.txt").write_text("[PAD]")
-    factor, asset = tf.Variable(2.0), tf.saved_model.Asset(str(tmp_path / "a.txt"))
-    folder = save(
-        lambda texts: factor * letters_in_graph(texts),
-        tmp_path / "a",
-        TEXT,
-        factor=factor,
-        asset=asset,
-    )
-    first = load_teacher(folder).fingerprint
-    shutil.copytree(folder, tmp_path / "b")
-    (tmp_path / "b" / "keras_metadata.pb").write_bytes(b"x")
-    assert load_teacher(tmp_path / "b").fingerprint == first
-
-    seen = {first}
-    for place in (
-        "saved_model.pb",
-        "variables/variables.data-00000-of-00001",
-        "assets/a.txt",
-    ):
-        path = folder / place
-        content = path.read_bytes()
-        path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    folder = save(letters_in_graph, tmp_path / "a", TEXT)
+    (folder / "keras_metadata.pb").write_bytes(b"x")
+    seen = {load_teacher(folder).fingerprint}
+    (folder / "keras_metadata.pb").write_bytes(b"y")
+    assert seen == {saved_model_fingerprint(folder)}
+    for place in ("assets/a.txt", "variables/variables.index", "saved_model.pb"):
+        (folder / place).write_bytes(b"another")
         seen.add(saved_model_fingerprint(folder))
-        path.write_bytes(content)
     assert len(seen) == 4
 
 
@@ -168,10 +143,6 @@ def question_answering(folder):
     tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)
 
 
-def too_few_rows(folder):
-    save(lambda texts: letters_in_graph(texts)[1:], folder, TEXT)
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -183,7 +154,6 @@ def too_few_rows(folder):
             question_answering,
             r"question_encoder\(TensorSpec\(shape=\(None,\).* -> \{'outputs'",
         ),
-        (too_few_rows, r"one vector per sentence.*\(1, 3\) for 2 sentences"),
     ],
 )
 def test_what_gives_no_vectors_is_refused(make, words, tmp_path):
@@ -197,55 +167,21 @@ def reads(texts):
     return letters_in_graph(texts) + tf.cast(tf.strings.length(content), tf.float32)
 
 
-def writes(texts):
-    with tf.control_dependencies([tf.io.write_file("leak", texts[0])]):
-        return letters_in_graph(texts)
-
-
-def prints(texts):
-    tf.print("x", output_stream="file://leak")
-    return letters_in_graph(texts)
-
-
-def calls(texts):
-    return tf.ensure_shape(
-        tf.py_function(lambda x: tf.zeros([2, 3]), [texts], tf.float32), [None, 3]
-    )
-
-
 def reads_rows(texts):
     lines = tf.data.TextLineDataset("/dev/null").batch(9)
     read = tf.data.experimental.get_single_element(lines)
     return letters_in_graph(texts) + tf.cast(tf.size(read), tf.float32)
 
 
-def asks_a_server(texts):
-    same = tf.function(lambda x: x, input_signature=[tf.TensorSpec([], tf.int64)])
-    rows = tf.raw_ops.DataServiceDatasetV4(
-        dataset_id="1", processing_mode="", address="127.0.0.1:9", protocol="grpc",
-        job_name="", consumer_index=0, num_consumers=1, max_outstanding_requests=1,
-        iteration_counter=tf.raw_ops.DummyIterationCounter(), output_types=[tf.int64],
-        output_shapes=[[]], uncompress_fn=same.get_concrete_function(),
-        data_transfer_protocol="", target_workers="AUTO",
-        cross_trainer_cache_options="",
-    )  # fmt: skip
-    read = tf.raw_ops.DatasetCardinality(input_dataset=rows)
-    return letters_in_graph(texts) + tf.cast(read, tf.float32)
-
-
 @pytest.mark.parametrize(
     ("function", "names"),
     [
         (reads, ["ReadFile"]),
-        (writes, ["WriteFile"]),
-        (prints, ["PrintV2"]),
-        (calls, ["EagerPyFunc"]),
         (
             reads_rows,
             ["BatchDatasetV2", "DatasetToSingleElement", "FlatMapDataset"]
             + ["TensorSliceDataset", "TextLineDataset"],
         ),
-        (asks_a_server, ["DataServiceDatasetV4", "DatasetCardinality"]),
     ],
 )
 def test_it_is_refused_unless_allowed(function, names, tmp_path, monkeypatch):
@@ -371,3 +307,4 @@ def test_what_names_a_file_or_an_address_is_outside():
     assert len(found) > 40
     inside = {name for name in found if not OUTSIDE.fullmatch(name)}
     assert inside == {"CTCBeamSearchDecoder"}  # whose paths are of a beam
+    assert OUTSIDE.fullmatch("PrintV2") and OUTSIDE.fullmatch("EagerPyFunc")

@@ -1,10 +1,8 @@
 """Every kind of teacher, and what is refused."""
 
-import dataclasses
 import json
 import shutil
 import sys
-import zlib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -131,9 +129,7 @@ class FakeSentenceTransformer:
     """What is used of a SentenceTransformer."""
 
     max_seq_length = 7
-
-    def __init__(self, shift=0.0):
-        self.shift = np.array([shift]).view(FakeTensor)
+    shift = np.zeros(1).view(FakeTensor)
 
     def __repr__(self):
         return "SentenceTransformer()"
@@ -150,12 +146,10 @@ class FakeSentenceTransformer:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def test_a_sentence_transformer_is_known_by_its_weights():
+def test_a_sentence_transformer_is_a_teacher():
     teacher = load_teacher(FakeSentenceTransformer())
     assert (teacher.dim, teacher.normalized) == (3, True)
     np.testing.assert_allclose(teacher.encode(["aab"])[0] * 14**0.5, [3, 2, 1])
-    prints = [load_teacher(FakeSentenceTransformer(s)).fingerprint for s in (0.0, 0.5)]
-    assert prints[0] == teacher.fingerprint != prints[1]
 
 
 class FakeTokenizer:
@@ -172,6 +166,7 @@ class FakeTokenizer:
 
 
 CHANGES = {
+    "shift": np.array([0.5]).view(FakeTensor),
     "max_seq_length": 8,
     "prompts": {"query": "query: "},
     "default_prompt_name": "document",
@@ -199,22 +194,11 @@ def test_a_sentence_transformer_is_known_by_all_that_changes_its_vectors():
 
 
 def test_a_model_without_weights_of_its_own_needs_a_name():
-    class Session(FakeSentenceTransformer):
-        def state_dict(self):
-            return {}
-
+    session = FakeSentenceTransformer()
+    session.state_dict = dict
     with pytest.raises(InputError, match="needs `name`"):
-        load_teacher(Session())
-    assert load_teacher(Session(), name="session-1").dim == 3
-
-
-def test_a_real_sentence_transformer_gives_the_vectors_of_its_folder(folder):
-    package = pytest.importorskip("sentence_transformers")
-    model = package.SentenceTransformer(str(folder), device="cpu")
-    teacher, again = load_teacher(model), load_teacher(model)
-    ours = load_teacher(folder).encode(TEXTS)
-    np.testing.assert_allclose(teacher.encode(TEXTS), ours, atol=1e-5, rtol=0)
-    assert teacher.normalized and teacher.fingerprint == again.fingerprint
+        load_teacher(session)
+    assert load_teacher(session, name="session-1").dim == 3
 
 
 def test_a_function_needs_a_name_and_is_known_by_it():
@@ -226,8 +210,6 @@ def test_a_function_needs_a_name_and_is_known_by_it():
     assert load_teacher(teacher) is teacher
     with pytest.raises(InputError, match="needs `name`.*function"):
         load_teacher(letters)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        teacher.dim = 4
 
 
 def test_an_encoder_keeps_its_fingerprint_and_an_artefact_needs_a_name():
@@ -236,16 +218,10 @@ def test_an_encoder_keeps_its_fingerprint_and_an_artefact_needs_a_name():
     assert (teacher.fingerprint, teacher.dim) == (encoder.fingerprint, encoder.dim)
     assert not teacher.normalized
     np.testing.assert_array_equal(teacher.encode(["x"]), encoder.encode(["x"]))
-
-    class Artefact:
-        dim = 3
-
-        def encode(self, texts):
-            return letters(texts)
-
-    with pytest.raises(InputError, match="needs `name`.*Artefact"):
-        load_teacher(Artefact())
-    teacher = load_teacher(Artefact(), name="card-1")
+    artefact = SimpleNamespace(dim=3, encode=letters)
+    with pytest.raises(InputError, match="needs `name`.*SimpleNamespace"):
+        load_teacher(artefact)
+    teacher = load_teacher(artefact, name="card-1")
     np.testing.assert_array_equal(teacher.encode(["aab"]), [[3, 2, 1]])
 
 
@@ -254,7 +230,6 @@ def test_an_encoder_keeps_its_fingerprint_and_an_artefact_needs_a_name():
     [
         (lambda texts: letters(texts)[:1], r"shape \(1, 3\) for 2"),
         (lambda texts: np.zeros((len(texts), 0)), r"shape \(2, 0\)"),
-        (lambda texts: letters(texts) * [1, np.nan, 1], "NaN or infinity.*dog"),
         (lambda texts: texts, "array of numbers"),
     ],
 )
@@ -275,8 +250,6 @@ def test_vectors_are_checked_at_every_call():
         teacher.encode(["good", "bad"])
     with pytest.raises(InputError, match="width 3.*Received: 2"):
         teacher.encode(["narrow"])
-    with pytest.raises(InputError, match="list of sentences"):
-        teacher.encode("good")
 
 
 def test_vectors_on_disk_are_looked_up(tmp_path):
@@ -296,18 +269,26 @@ def test_vectors_on_disk_are_looked_up(tmp_path):
     assert other.fingerprint != teacher.fingerprint and not other.normalized
 
 
+def spelled(text, ends):
+    """Return arrays with the bytes of two sentences, and where each one ends."""
+    return {"text": np.frombuffer(text, np.uint8), "ends": np.array(ends)}
+
+
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"vectors": np.eye(2)}, r"vectors float64 \(2, 2\)"),
-        ({"sentences": np.arange(2), "vectors": np.eye(2)}, "sentences int64"),
-        ({"sentences": np.array([], str), "vectors": np.eye(0)}, r"\(0,\)"),
-        ({"sentences": np.array(["a", "b"]), "vectors": np.eye(3)}, "for 2 sentences"),
-        ({"sentences": np.array(["a"], object), "vectors": np.eye(1)}, "plain arrays"),
+        ({}, r"vectors float64 \(2, 2\)"),
+        ({"sentences": np.arange(2)}, "sentences int64"),
+        ({"sentences": np.array([], str)}, r"\(0,\)"),
+        ({"sentences": np.array(["a", "b", "c"])}, "for 3 sentences"),
+        ({"sentences": np.array(["a", "b"], object)}, "plain arrays"),
+        (spelled(b"ab", [1, 3]), "text uint8"),
+        (spelled(b"ab", [2, 1]), "ends int64"),
+        (spelled(b"\xff\xfe", [1, 2]), "text uint8"),
     ],
 )
 def test_a_file_of_other_arrays_is_refused(arrays, words, tmp_path):
-    np.savez(tmp_path / "wrong.npz", **arrays)
+    np.savez(tmp_path / "wrong.npz", **{"vectors": np.eye(2)} | arrays)
     with pytest.raises(InputError, match=words):
         load_teacher(tmp_path / "wrong.npz")
 
@@ -342,22 +323,6 @@ def test_sentences_take_the_room_of_their_text(tmp_path):
     np.testing.assert_array_equal(load_teacher(path).encode([""]), vectors[:1])
 
 
-@pytest.mark.parametrize(
-    ("text", "ends", "words"),
-    [
-        (b"ab", [1, 3], "text uint8"),
-        (b"ab", [2, 1], "ends int64"),
-        (b"\xff\xfe", [1, 2], "text uint8"),
-        (b"ab", [2], "for 1 sentences"),
-    ],
-)
-def test_texts_that_do_not_fit_are_refused(text, ends, words, tmp_path):
-    path, text = tmp_path / "v.npz", np.frombuffer(text, np.uint8)
-    np.savez(path, text=text, ends=np.array(ends), vectors=np.eye(2))
-    with pytest.raises(InputError, match=words):
-        load_teacher(path)
-
-
 LINES = [f"{a} {b} {c}" for a in "The A My".split() for b in "cat dog".split()
          for c in "sleeps runs eats sings".split()]  # fmt: skip
 
@@ -381,15 +346,6 @@ def wide(**given):
 def cosine_table(vectors):
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit @ unit.T
-
-
-def test_cosines_are_the_weighted_mean_of_the_teachers_own():
-    joint = JointTeacher([Narrow(), wide()], weights=[1, 3])
-    vectors = joint.encode(LINES)
-    assert vectors.shape == (len(LINES), joint.dim) == (24, 272)
-    assert vectors.dtype == np.float32
-    a, b = (cosine_table(guide.encode(LINES)) for guide in (Narrow(), wide()))
-    np.testing.assert_allclose(vectors @ vectors.T, (a + 3 * b) / 4, atol=1e-5)
 
 
 def test_with_center_every_teachers_cosines_spread_alike():
@@ -456,31 +412,15 @@ def test_what_cannot_be_joined_is_refused(given, match):
         JointTeacher(**given)
 
 
-WORDS = ["The cat sleeps.", "", "A dog and a cat"]
-
-
-class Letters:
-    """A teacher that counts letters."""
-
-    normalized = False
-
-    def __init__(self, dim):
-        self.dim, self.fingerprint = dim, f"letters {dim}"
-
-    def encode(self, texts):
-        places = [[zlib.crc32(c.encode()) % self.dim for c in text] for text in texts]
-        return np.array([np.bincount(row, minlength=self.dim) for row in places])
-
-
 def test_one_entry_makes_a_teacher_known(monkeypatch):
-    monkeypatch.setitem(TEACHERS, "letters", Letters)
-    teacher = load_teacher("letters", dim=5)
-    assert (teacher.name, teacher.dim) == ("letters", 5)
-    assert teacher.fingerprint == "letters 5"
-    assert teacher.encode(WORDS).sum(axis=1).tolist() == [len(text) for text in WORDS]
-    assert teacher_encoder("letters") is None
-    with pytest.raises(InputError, match="`pooling`.*for 'letters'"):
-        load_teacher("letters", dim=5, pooling="cls")
+    monkeypatch.setitem(TEACHERS, "narrow", lambda dim: Narrow())
+    teacher = load_teacher("narrow", dim=16)
+    assert (teacher.name, teacher.dim) == ("narrow", 16)
+    assert teacher.fingerprint == "narrow"
+    np.testing.assert_array_equal(teacher.encode(LINES), Narrow().encode(LINES))
+    assert teacher_encoder("narrow") is None
+    with pytest.raises(InputError, match="`pooling`.*for 'narrow'"):
+        load_teacher("narrow", dim=16, pooling="cls")
 
 
 def test_hashed_words_need_a_width_and_others_have_theirs(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_msd.checks import InputError
-from keras_msd.export.litert import TFLiteModel, convert
+from keras_msd.export.litert import convert
 from keras_msd.export.litert_files import read_tokenizer, with_tokenizer
 
 
@@ -47,20 +47,6 @@ def test_data_are_aligned_and_held_once(small, model):
         data = np.ascontiguousarray(one).tobytes()
         assert content.count(data) == 1
         assert content.find(data) % 16 == 0
-
-
-def test_a_custom_operator_gets_another_name():
-    class Custom(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([2], tf.float32, name="x")])
-        def run(self, x):
-            return {"out": tf.math.bessel_i0e(x)}
-
-    module = Custom()
-    model = convert(module, module.run)
-    assert model.operators() == {"BesselI0e": 1}
-    model.rename_custom("BesselI0e", "Other")
-    model.rename_custom("Absent", "Nobody")
-    assert TFLiteModel(model.pack()).operators() == {"Other": 1}
 
 
 def test_a_tokenizer_behind_a_model(model, tmp_path):

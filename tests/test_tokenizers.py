@@ -140,16 +140,9 @@ def test_a_size_that_does_not_fit_names_one_that_does():
     assert train_unigram(SENTENCES, smallest).vocabulary_size == smallest
 
 
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        ([], "texts that are not empty. Received: vocabulary_size=50, 0 texts"),
-        (["", " "], "texts that are not empty"),
-        (["a", 5], "Received: 5 .int. at position 1"),
-    ],
-)
-def test_training_refuses(texts, message):
-    with pytest.raises(InputError, match=message):
+@pytest.mark.parametrize("texts", [[], ["", " "]])
+def test_training_needs_a_text(texts):
+    with pytest.raises(InputError, match="texts that are not empty"):
         train_unigram(texts, 50)
 
 

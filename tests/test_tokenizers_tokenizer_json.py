@@ -3,9 +3,7 @@
 import json
 
 import pytest
-import tokenizers
 from tokenizer_files import write_byte_pairs, write_wordpiece
-from tokenizers import processors
 
 from keras_msd.checks import InputError
 from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
@@ -48,20 +46,6 @@ def test_cased_vocabulary_by_hand(tmp_path):
     tokenizer = read_checkpoint_tokenizer(tmp_path)
     assert named(tokenizer, "Unaffable café") == "[CLS] Un ##aff ##able café [SEP]"
     assert named(tokenizer, "CAFÉ 日日") == "[CLS] [UNK] [UNK] [SEP]"
-
-
-def test_special_tokens_have_the_names_of_the_checkpoint(tmp_path):
-    lines = LINES.replace("[CLS]", "<s>").replace("[SEP]", "</s>").split()
-    table = {piece: number for number, piece in enumerate(lines)}
-    own = tokenizers.Tokenizer(tokenizers.models.WordPiece(table, unk_token="[UNK]"))
-    own.post_processor = processors.BertProcessing(("</s>", 3), ("<s>", 2))
-    own.save(str(tmp_path / "tokenizer.json"))
-    tokenizer = read_checkpoint_tokenizer(tmp_path)
-    assert tokenizer.encode(["a"]) == [[2, IDS["a"], 3]]
-    tokenizer.save(tmp_path / "saved")
-    again = load_tokenizer(tmp_path / "saved")
-    assert again.encode(["a"]) == [[2, IDS["a"], 3]]
-    assert again.fingerprint == tokenizer.fingerprint
 
 
 def test_damaged_files_are_refused(tmp_path):

@@ -40,10 +40,6 @@ def test_equal_vectors_are_noticed_once(caplog):
     assert "between different sentences is 1.000 after 2 updates" in made[0]
 
 
-def test_different_vectors_are_not(caplog):
-    assert messages(np.eye(ROWS), caplog) == []
-
-
 def test_it_looks_early_only(caplog):
     assert messages(np.ones((ROWS, 3)), caplog, until=1) == []
 

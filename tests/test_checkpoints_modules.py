@@ -141,33 +141,6 @@ def test_blanks_around_a_text_go_where_the_writer_took_them_away(bytepair, tmp_p
     assert not strips()
 
 
-SPELLINGS = {
-    "before 5.4": ("{old}.{kind}", "{old}.{kind}", "{old}.{kind}"),
-    "5.4": (
-        "sentence_transformers.base.modules.transformer.Transformer",
-        "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
-        "sentence_transformers.sentence_transformer.modules.normalize.Normalize",
-    ),
-    "by hand": (
-        "sentence_transformers.sentence_transformer.modules.Transformer",
-        "sentence_transformers.sentence_transformer.modules.Pooling",
-        "sentence_transformers.base.modules.Normalize",
-    ),
-}
-
-
-@pytest.mark.parametrize("version", SPELLINGS)
-def test_modules_have_the_names_of_every_version(version, tmp_path):
-    folder = assemble(tmp_path, "prompt")
-    known = load_encoder(folder)
-    kinds = ("Transformer", "Pooling", "Normalize")
-    modules = read(folder / "modules.json")
-    for module, name, kind in zip(modules, SPELLINGS[version], kinds, strict=True):
-        module["type"] = name.format(old=OLD, kind=kind)
-    write(folder / "modules.json", modules)
-    assert load_encoder(folder).fingerprint == known.fingerprint
-
-
 @pytest.mark.parametrize(
     "name",
     [

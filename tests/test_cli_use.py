@@ -8,7 +8,6 @@ import pytest
 from command_line import fails, result, run
 
 from keras_msd import load_encoder
-from keras_msd.cli.use import read_sentences
 from keras_msd.evaluate import calibrate_threshold, mine, mine_paraphrases
 from keras_msd.export import export
 from keras_msd.testing import SENTENCES, tiny_encoder, tiny_pairs
@@ -181,12 +180,6 @@ def test_pairs(capsys, tmp_path, model, files):
         data = path.read_bytes()
         data = gzip.decompress(data) if name.endswith(".gz") else data
         assert data.decode() == f"{best:.6f}\t{left[i]}\t{right[j]}\n"
-
-
-def test_lines_that_occur_again_or_are_empty(files):
-    texts = [target for _, target, _ in SENTENCES[:4]]
-    lines = dict(zip(texts, (1, 4, 5, 6), strict=True))
-    assert read_sentences(files[0]) == lines
 
 
 def test_mistakes(capsys, tmp_path, model, files):

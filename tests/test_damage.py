@@ -59,6 +59,9 @@ def edit(path):
     path.write_text(path.read_text().replace("5", "6", 1))
 
 
+NO_MARKS = [b"{}", b"null", b"[]", b"\xff", b"[" * 9999]
+
+
 @pytest.mark.parametrize(
     ("name", "step", "damage"),
     [
@@ -69,13 +72,17 @@ def edit(path):
         ("student/weights", "train", flip),
         ("stages/score/done.json", "score", edit),
         ("stages/score/done.json", "score", cut),
+        *(("stages/score/done.json", "score", content) for content in NO_MARKS),
     ],
 )
 def test_damage_is_named_and_repaired(tmp_path, name, step, damage):
     assert made(tmp_path) == ["train", "score"]
     assert made(tmp_path) == []
     before = {p: p.read_bytes() for p in tmp_path.rglob("weights")}
-    damage(tmp_path / name)
+    if isinstance(damage, bytes):
+        (tmp_path / name).write_bytes(damage)
+    else:
+        damage(tmp_path / name)
     lost = name.rpartition("/")[2]
     with pytest.raises(InputError, match=f"`{step}`.*{lost}.*Delete stages/{step} "):
         made(tmp_path)
@@ -83,16 +90,6 @@ def test_damage_is_named_and_repaired(tmp_path, name, step, damage):
         assert made(tmp_path, repair=True) == [step]
     assert {p: p.read_bytes() for p in tmp_path.rglob("weights")} == before
     assert made(tmp_path) == []
-
-
-@pytest.mark.parametrize("content", [b"{}", b"null", b"[]", b"{", b"\xff", b"[" * 9999])
-def test_marks_of_any_content(tmp_path, content):
-    made(tmp_path)
-    (tmp_path / "stages/score/done.json").write_bytes(content)
-    with pytest.raises(InputError, match="Delete stages/score"):
-        made(tmp_path)
-    with pytest.warns(UserWarning, match="Done anew"):
-        made(tmp_path, repair=True)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"a = [", b""])

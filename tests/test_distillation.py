@@ -2,17 +2,14 @@
 
 import gzip
 import json
-import os
-import pty
 import random
-import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from table_encoder import Table
 
 import keras_msd as msd
 from keras_msd import InputError
@@ -153,47 +150,36 @@ def test_the_gain_is_a_paired_bootstrap(made):
     assert [low, high] == pytest.approx(expected, abs=3)
 
 
+HELD = {"xx": [(f"a {n}", f"b {n}") for n in range(100)]}
+
+
 def test_the_tuning_half_alone_chooses():
-    class Encoder:
-        def __init__(self, good):
-            self.good = good
+    def finding(part):
+        """Return an encoder that finds the translations of one half."""
+        rows, vectors = np.eye(200), {}
+        for n, pair in enumerate(HELD["xx"]):
+            places = n, n if half_of(pair[0]) == part else 100 + n
+            vectors |= zip(pair, rows[list(places)], strict=True)
+        return Table(vectors)
 
-        def encode(self, texts, **options):
-            rows = np.eye(400, dtype="float32")
-            found = []
-            for text in texts:
-                side, number = text.split()
-                right = half_of(f"a {number}") in self.good
-                found.append(
-                    rows[int(number) + (200 if side == "b" and not right else 0)]
-                )
-            return np.stack(found)
-
-    held = {"xx": [(f"a {n}", f"b {n}") for n in range(100)]}
-    encoders = {"start": Encoder({"report"}), "trained": Encoder({"choose"})}
-    best, scores = report.choose(encoders, held, [], 1.0)
+    encoders = {"start": finding("report"), "trained": finding("choose")}
+    best, scores = report.choose(encoders, HELD, [], 1.0)
     assert best == "trained" and scores["trained"]["mrr"] == 100
-    rows = report.score(encoders, held, [])
+    rows = report.score(encoders, HELD, [])
     assert rows[0]["precision"] == 100 and rows[1]["gain"][0] == 100
 
 
 def test_where_all_is_found_the_margin_chooses():
-    class Encoder:
-        def __init__(self, others):
-            self.others = others
+    def apart(others):
+        rows = np.full((100, 100), others)
+        np.fill_diagonal(rows, 1)
+        return Table({f"{side} {n}": rows[n] for side in "ab" for n in range(100)})
 
-        def encode(self, texts, **options):
-            rows = np.full((len(texts), 120), self.others, "float32")
-            for row, text in zip(rows, texts, strict=True):
-                row[int(text.split()[1])] = 1
-            return rows
-
-    held = {"xx": [(f"a {n}", f"b {n}") for n in range(100)]}
-    encoders = {"start": Encoder(0.05), "trained": Encoder(0.01)}
-    best, scores = report.choose(encoders, held, [], None)
+    encoders = {"start": apart(0.05), "trained": apart(0.01)}
+    best, scores = report.choose(encoders, HELD, [], None)
     assert best == "trained"
     assert {row["precision"] for row in scores.values()} == {100.0}
-    rows = report.score(encoders, held, [])
+    rows = report.score(encoders, HELD, [])
     assert "cannot tell them apart" in report.words(rows, 50)[1]
     # With 5.8 % wrong, 50 hits in a row have a probability of 5 %.
     assert "up to 5.8 % of further ones" in report.words(rows, 50)[0]
@@ -291,14 +277,8 @@ def layers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("layers") / "encoder"
     texts = [text for pair in example_pairs(["de"], count=600) for text in pair[:2]]
     tokenizer = msd.tokenizers.train_unigram(texts, 1200)
-    encoder = msd.models.new_encoder(
-        tokenizer,
-        hidden_dim=64,
-        num_heads=4,
-        intermediate_dim=128,
-        num_layers=1,
-        max_length=160,
-    )
+    sizes = {"hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128}
+    encoder = msd.testing.tiny_encoder(tokenizer, num_layers=1, max_length=160, **sizes)
     encoder.save(folder)
     return folder
 
@@ -602,52 +582,6 @@ def test_the_command(tmp_path, capsys, no_export):
         assert f"Result: {line}\n" in shown
     first = said["encoders"][0]
     assert f"{first['name']:<24}" in shown and f"{first['precision']:7.1f}" in shown
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
-    lines = ["sv,en", *(f"{target},{source}" for source, target in pairs_of())]
-    (tmp_path / "own.csv").write_text("\n".join(lines))
-    command = [sys.executable, "-m", "keras_msd", "distil", "own.csv", *ARGUMENTS]
-    command += ["--updates=60", "--store", "store", "--out"]
-
-    def begin(name):
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen([*command, name], cwd=tmp_path, **quiet)
-
-    began = time.monotonic()
-    assert begin("whole").wait() == 0
-    seconds, draw = time.monotonic() - began, random.Random(0)
-    for _ in range(5):
-        process = begin("killed")
-        time.sleep(seconds * draw.random())
-        process.kill()
-        process.wait()
-    assert begin("killed").wait() == 0
-    for name in ("litert/model.tflite", "encoder/weights.safetensors", "report.json"):
-        whole, killed = (tmp_path / it / name for it in ("whole", "killed"))
-        if name.endswith(".json"):
-            reports = [read_json(path) for path in (whole, killed)]
-            rows = [report["encoders"] for report in reports]
-            assert rows[0] == rows[1] and reports[0]["kept"] == reports[1]["kept"]
-        else:
-            assert whole.read_bytes() == killed.read_bytes()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
-def test_a_line_appears_within_the_first_second(tmp_path):
-    reader, writer = pty.openpty()  # as on a terminal
-    command = [sys.executable, "-m", "keras_msd", "distil", "nowhere.csv", "--out", "m"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=writer) as process:
-        os.close(writer)
-        first = os.read(reader, 100).decode()
-        # Of the processor: other work on the machine does not count.
-        used = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-        process.kill()
-    seconds = (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK")
-    os.close(reader)
-    assert first.startswith("Making an encoder in m")
-    assert seconds < 1.5
 
 
 def test_a_language_without_held_out_pairs(tmp_path):

@@ -9,7 +9,6 @@ from small_recipe import write_place
 
 import keras_msd
 from keras_msd.load import load_encoder
-from keras_msd.recipes.load import load_recipe
 
 ROOT = Path(keras_msd.__path__[0]).parent
 SPREAD = {"distribute.strategy": "data_parallel"}
@@ -30,8 +29,7 @@ print(json.dumps([found["rows"], found["folder"]]))
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    folder = write_place(tmp_path_factory.mktemp("spread"))
-    return folder
+    return write_place(tmp_path_factory.mktemp("spread"))
 
 
 @pytest.fixture
@@ -84,12 +82,3 @@ def terms(folder, stage):
 def encoders(folder):
     steps = ("assistant_start", *STAGES)
     return [(it, load_encoder(folder / "stages" / it / "encoder")) for it in steps]
-
-
-def test_a_recipe_says_how_it_is_spread_where_it_is(place):
-    plain, spread = (
-        load_recipe(place / "small.toml", None, options).settings()
-        for options in ({"distribute.strategy": "none"}, SPREAD)
-    )
-    assert plain["distribute"] == {"strategy": "none"}
-    assert spread["distribute"] == {"strategy": "data_parallel"}

@@ -105,15 +105,6 @@ def check_recipe(page: Path, recipe: str, given: dict[str, Any], folder: Path) -
         load_recipe(recipe)
 
 
-def test_no_rule_for_commands_that_are_on_no_page():
-    """Of benchmarks/docs_commands.py."""
-    script = runpy.run_path(str(ROOT / "benchmarks" / "docs_commands.py"))
-    found = (script["things"](ROOT / name) for name in script["pages"]())
-    texts = [text for page in found for text, _ in page]
-    for rule in (*script["NOT_RUN"], *script["SMALLER"]):
-        assert any(re.search(rule, text) for text in texts), rule
-
-
 def test_options_in_prose_exist():
     """`keras-msd run --precision auto` within a line, a part of a command."""
     count = 0

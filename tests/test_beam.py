@@ -25,7 +25,7 @@ from keras_msd.data import (
     tables,
 )
 from keras_msd.data.store import META
-from keras_msd.data.tables import TextOptions, new_count
+from keras_msd.data.tables import TextOptions
 from keras_msd.io.remote import as_path
 from keras_msd.tokenizers import train_unigram
 
@@ -145,9 +145,6 @@ def test_shards_are_those_of_the_local_builder(corpus, tmp_path):
     for item in grouped(dealt, random.Random(1)):
         work.write_shard(item, HashGuide, str(tmp_path / "b"), 3, run="r")
     check_store(tmp_path / "a", tmp_path / "b", count=3)
-    again = ShardedStore(guide := HashGuide(), tmp_path / "b")
-    again.build(table.texts("target", 0, 50), progress=False)
-    assert guide.asked == []
 
 
 def check_store(local: Path, other: Path, count: int) -> None:
@@ -158,13 +155,6 @@ def check_store(local: Path, other: Path, count: int) -> None:
     assert kept <= same and len(kept) == 2 * count
     differ = {name.rpartition("/")[2] for name in expected.keys() - same}
     assert differ <= {META, "blocks.log"}  # which have the id
-
-
-def test_nothing_is_left(tmp_path):
-    (tmp_path / "x.en-de.tsv").write_text("\t\n")
-    book = work.Book(new_count(read_pairs(tmp_path).files[0]), "digest")
-    with pytest.raises(InputError, match="No pair is left"):
-        work.make_plan(TextOptions(), [(0, book)], [])
 
 
 def test_beam_is_asked_for_by_its_extra(monkeypatch):

@@ -5,6 +5,8 @@ import shutil
 
 import numpy as np
 import pytest
+from damages import cut, empty, flip
+from small_recipe import write_rows
 from tiny_data import WordTokenizer, sentences, triples
 
 from keras_msd.checks import InputError
@@ -98,10 +100,9 @@ def test_filters_and_duplicates_are_counted(tmp_path):
 
 
 def corpus(folder, sizes):
-    folder.mkdir()
     for name, size in sizes.items():
-        lines = [f"{name} {text}\tx {text}\n" for text in sentences(size)]
-        (folder / f"{name}.tsv").write_text("".join(lines))
+        rows = [(f"{name} {text}", f"x {text}") for text in sentences(size)]
+        write_rows(folder / f"{name}.tsv", rows)
     return read_pairs(folder)
 
 
@@ -207,29 +208,22 @@ def test_open_checks_what_is_there(pairs, tmp_path):
         PairTable.open(tmp_path / "t")
 
 
-def spoil(path, how):
-    data = path.read_bytes()
-    middle = len(data) // 2
-    flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-    path.write_bytes({"flip": flipped, "cut": data[:-3], "zero": b""}[how])
-
-
 @pytest.mark.parametrize(
     ("name", "how"),
     [
-        ("texts/source.values", "flip"),
-        ("texts/target.offsets", "cut"),
-        ("texts/texts.json", "zero"),
-        ("tokens/source.values", "cut"),
-        ("tokens/target.offsets", "zero"),
-        ("tokens/groups", "flip"),
-        ("tokens/tokens.json", "flip"),
+        ("texts/source.values", flip),
+        ("texts/target.offsets", cut),
+        ("texts/texts.json", empty),
+        ("tokens/source.values", cut),
+        ("tokens/target.offsets", empty),
+        ("tokens/groups", flip),
+        ("tokens/tokens.json", flip),
     ],
 )
 def test_a_damaged_table_is_refused_and_built_again(pairs, tmp_path, name, how):
     PairTable.build(pairs, WordTokenizer(), tmp_path / "t")
     whole = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    spoil(tmp_path / "t" / name, how)
+    how(tmp_path / "t" / name)
     with pytest.raises(InputError, match=r"t/t.*\.|line 1"):
         PairTable.open(tmp_path / "t")
     with pytest.warns(UserWarning, match="This is done now"):

@@ -1,7 +1,6 @@
 """What was damaged is never taken for what was written."""
 
 import errno
-import json
 import os
 import re
 import subprocess
@@ -9,10 +8,11 @@ import sys
 import textwrap
 
 import pytest
+from damages import cut, flip
 
 from keras_msd.checks import InputError
 from keras_msd.io import files
-from keras_msd.io.files import add_seal, atomic_path, checked_content, clear_leftovers
+from keras_msd.io.files import atomic_path, clear_leftovers
 from keras_msd.recipes import cache
 from keras_msd.recipes.cache import ELSEWHERE, RunFolder
 from keras_msd.recipes.load import load_recipe
@@ -43,16 +43,6 @@ def made(path, made_from=MADE_FROM, **options):
     records = [folder.perform(*step, made_from) for step in steps.items()]
     assert [it["result"] for it in records] == [{"steps": 7}, {"cross_lingual": 55.25}]
     return calls
-
-
-def flip(path):
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 4
-    path.write_bytes(data)
-
-
-def cut(path):
-    path.write_bytes(path.read_bytes()[:-3])
 
 
 def edit(path):
@@ -104,16 +94,9 @@ def test_a_damaged_recipe_is_written_again(tmp_path, content):
 def test_what_a_step_was_made_from_is_compared(tmp_path):
     made(tmp_path)
     other = {"settings": {"rate": 0.1}, "files": {"b.tsv": "12"}}
-    with pytest.raises(InputError) as error:
+    words = r"`train`.*files.a.tsv \(12 then.*settings.rate \(0.5 then, 0.1 now\)"
+    with pytest.raises(InputError, match=f"(?s){words}.*another `out_dir`"):
         made(tmp_path, other)
-    for part in (
-        "step `train` of",
-        "files.a.tsv (12 then, None now)",
-        "files.b.tsv (None then, 12 now)",
-        "settings.rate (0.5 then, 0.1 now)",
-        "another `out_dir`",
-    ):
-        assert part in str(error.value)
     assert made(tmp_path) == []
 
 
@@ -183,17 +166,6 @@ def test_a_folder_that_is_read_only_is_named(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=f"`{where}` could not be written.*Read-only"):
         with cache.locked(tmp_path):
             raise AssertionError("it has no lock")
-
-
-def test_a_seal_is_of_content_and_owner():
-    value = {"a": [1.5, None], "b": {"c": (1, 2)}, "d": {3: "x"}}
-    kept = json.loads(json.dumps(add_seal(value, "mine")))
-    assert checked_content(kept, "mine") == json.loads(json.dumps(value))
-    assert checked_content(kept, "yours") is None
-    assert checked_content(kept | {"a": [1.5, 0]}, "mine") is None
-    assert (
-        checked_content([kept], "mine") is None and checked_content({}, "mine") is None
-    )
 
 
 WRITE = """

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from command_line import fails, result
 from random_encoder import random_encoder
+from test_light import bag
 from tokenizer_texts import made_texts
 
 from keras_msd import light, load_encoder, load_teacher, trim_vocabulary
@@ -40,14 +41,7 @@ def empty_package(folder):
 
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
-    bodiless = {"num_layers": 0, "hidden_dim": 24, "embedding_layer_norm": False}
-    encoder = tiny_encoder(tokenizer, projection_dim=40, **bodiless)
-    nothing = [f"embedding/{name}" for name in ("position", "type")]
-    values = encoder.weights()
-    encoder.set_weights(
-        values | {path: np.zeros_like(values[path]) for path in nothing}
-    )
-    return encoder
+    return bag(tokenizer, hidden_dim=24, projection_dim=40)
 
 
 @pytest.fixture(scope="module")
@@ -101,29 +95,21 @@ def packed(encoder, folder, *options):
     return TOOL["main"]([str(folder / "trained"), *options])
 
 
-LAYERS = {
-    "kernels of 4 bits": {"hidden_dim": 32, "num_heads": 2, "intermediate_dim": 64},
-    "bottleneck, projection": {"bottleneck_dim": 8, "projection_dim": 12},
-    "positions after padding": {
-        "position_offset": 2,
-        "max_positions": 40,
-        "num_types": 2,
-        "normalize": False,
-    },
-}
+KERNELS = {"hidden_dim": 32, "num_heads": 2, "intermediate_dim": 64}
+PROJECTION = {"bottleneck_dim": 8, "projection_dim": 12}
+AFTER_PADDING = {"position_offset": 2, "max_positions": 40, "num_types": 2}
 
 
 @pytest.mark.parametrize(
-    ("name", "quantize"),
+    ("fields", "quantize"),
     [
-        ("kernels of 4 bits", "int4"),
-        ("positions after padding", "int4"),
-        ("bottleneck, projection", "int8"),
+        (KERNELS, "int4"),
+        (AFTER_PADDING | {"normalize": False}, "int4"),
+        (PROJECTION, "int8"),
     ],
 )
-def test_a_package_of_an_own_encoder(tokenizer, name, quantize, tmp_path):
-    fields = {"num_layers": 1, "repeats": 2} | LAYERS[name]
-    encoder = random_encoder(tokenizer, **fields)
+def test_a_package_of_an_own_encoder(tokenizer, fields, quantize, tmp_path):
+    encoder = random_encoder(tokenizer, num_layers=1, repeats=2, **fields)
     folder = packed(encoder, tmp_path, "--quantize", quantize)
     assert folder == tmp_path / "my_package" / "my_encoder" / "encoder"
     assert not (folder.parent / "network.onnx").stat().st_size > 50_000  # no weights
@@ -168,8 +154,6 @@ def test_the_tool_writes_int8_and_the_sha256(made, encoder):
     names, sha256 = by_hand(folder)
     assert {"encoder.json", "weights.safetensors"} < set(names)
     assert any(name.startswith("tokenizer/") for name in names)
-    package = made[0] / "tiny12" / MODULE
-    assert (package / "light.py").read_bytes() == Path(light.__file__).read_bytes()
     before = read_table(packaged.TABLE)
     assert table["tiny12"].pop("sha256") == sha256
     before["tiny12"].pop("sha256")
@@ -233,17 +217,8 @@ def test_a_folder_of_that_name_comes_first(installed, tokenizer):
     assert card_of("tiny12") == {}
 
 
-def missing(monkeypatch):
-    class Nowhere:
-        def find_spec(self, name, path=None, target=None):
-            if name == MODULE:
-                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-    monkeypatch.setattr(sys, "meta_path", [Nowhere(), *sys.meta_path])
-
-
 def test_a_missing_package_is_named(no_package, capsys, monkeypatch):
-    missing(monkeypatch)
+    monkeypatch.setitem(sys.modules, MODULE, None)
     command = r"keras_msd_tiny12.*pip install \. \./packages/tiny12"
     for load in (load_encoder, load_teacher):
         with pytest.raises(InputError, match=command):

@@ -128,27 +128,23 @@ def table_of(rows, head=("English", "Turkish")):
     return "".join("\t".join(row) + "\n" for row in [head, *rows])
 
 
-# Of each file of pairs: its name, its content, and the message; more: test_readers.py.
+# The content of a file of pairs, and the message; more of them: test_readers.py.
 PAIRS = {
-    "missing": ("x.en-tr.tsv", None, "x.en-tr.tsv` does not exist"),
-    "Latin-5": ("x.csv", table_of(ROWS).encode("iso-8859-9"), "iconv -f ISO-8859-9 "),
+    "missing": (None, "x.en-tr.tsv` does not exist"),
+    "Latin-5": (table_of(ROWS).encode("iso-8859-9"), "iconv -f ISO-8859-9 "),
     "swapped": (
-        "x.en-tr.tsv",
         table_of([row[::-1] for row in ROWS], head=("Kapı.", "The door.")),
         "the sources must be English.*--columns 2,1",
     ),
     "sources equal": (
-        "x.en-tr.tsv",
         table_of([(ENGLISH, row[1]) for row in ROWS], head=ROWS[0]),
         "sources must be sentences of their own.*2 in 151 rows.*--columns 1,3",
     ),
     "sides equal": (
-        "x.en-tr.tsv",
         table_of([(row[0], row[0]) for row in ROWS], head=ROWS[0]),
         "must be other texts than the sources.*the same in 15[01] of 151 rows",
     ),
     "labels": (
-        "x.en-tr.tsv",
         table_of([(row[0], "good") for row in ROWS], head=ROWS[0]),
         "the translations must be sentences of their own.*2 in 151 rows",
     ),
@@ -180,8 +176,8 @@ def distil_fails(capsys, *arguments):
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_wrong_files_of_pairs(tmp_path, capsys, nothing_heavy, name):
-    file, content, message = PAIRS[name]
-    path = made(tmp_path, file, content)
+    content, message = PAIRS[name]
+    path = made(tmp_path, "x.en-tr.tsv", content)
     assert re.search(message, distil_fails(capsys, path, "--out", tmp_path / "model"))
     for command in (("export", "tiny12", tmp_path / "art"), ("compare", "tiny12")):
         assert re.search(message, fails(capsys, *command, "--pairs", path))

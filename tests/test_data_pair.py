@@ -18,7 +18,13 @@ from keras_msd.data import (
     TextTable,
     read_pairs,
 )
-from keras_msd.data.pair import Cleaning, normalize
+from keras_msd.data.pair import (
+    Cleaning,
+    language_pair,
+    languages_of_pairs,
+    normalize,
+    pair_code,
+)
 from keras_msd.data.readers import LanguageTexts
 
 ROWS = [("Ein Haus.", "Une maison."), ("Tee, bitte", "Du thé")]
@@ -152,6 +158,19 @@ def test_a_name_is_no_pair_by_chance(tmp_path):
     path.write_text("one column\n")
     with pytest.raises(InputError, match="line 1: .* 2 columns, `de` TAB `fr`"):
         list(read_pairs(path))
+
+
+def test_codes_of_pairs():
+    codes = {
+        "fr": ("en", "fr"),
+        "zh-Hant": ("en", "zh-Hant"),
+        "de-fr": ("de", "fr"),
+        "de-zh-Hant": ("de", "zh-Hant"),
+    }
+    for code, pair in codes.items():
+        assert language_pair(code) == pair and pair_code(*pair) == code
+    assert language_pair("en-de") == language_pair("de-en") == ("en", "de")
+    assert languages_of_pairs(["fr", "de-fr", "it"]) == ["en", "fr", "de", "it"]
 
 
 def test_lists_in_memory():

@@ -33,12 +33,6 @@ TEXTS = ["The cat sleeps on the chair.", "Die Katze schläft auf dem Stuhl."]
 TOOL = runpy.run_path(str(ROOT / "tools" / "package_encoder.py"))
 
 
-def empty_package(folder):
-    """Copy the package of this repository without its encoder."""
-    ignored = shutil.ignore_patterns("encoder", "__pycache__", "build", "*.egg-info")
-    shutil.copytree(ROOT / "packages" / "tiny12", folder, ignore=ignored)
-
-
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
     return bag(tokenizer, hidden_dim=24, projection_dim=40)
@@ -48,7 +42,9 @@ def encoder(tokenizer):
 def made(encoder, tmp_path_factory):
     """Return (packages folder, table) as the tool makes them of an encoder."""
     folder = tmp_path_factory.mktemp("made")
-    empty_package(folder / "packages" / "tiny12")
+    ignored = shutil.ignore_patterns("encoder", "__pycache__", "build", "*.egg-info")
+    place = folder / "packages" / "tiny12"
+    shutil.copytree(ROOT / "packages" / "tiny12", place, ignore=ignored)
     encoder.save(folder / "trained")
     table = folder / "packaged.json"
     shutil.copy(packaged.TABLE, table)

@@ -99,17 +99,12 @@ def test_filters_and_duplicates_are_counted(tmp_path):
     assert dutch["read"] == dutch["kept"] == 1
 
 
-def corpus(folder, sizes):
-    for name, size in sizes.items():
-        rows = [(f"{name} {text}", f"x {text}") for text in sentences(size)]
-        write_rows(folder / f"{name}.tsv", rows)
-    return read_pairs(folder)
-
-
 def test_limit_per_language(tmp_path):
     sizes = {"a.en-de": 300, "b.en-de": 20, "c.en-de": 200, "d.en-fr": 50}
-    pairs = corpus(tmp_path / "in", sizes)
-    build = TextTable.build
+    for name, size in sizes.items():
+        rows = [(f"{name} {text}", f"x {text}") for text in sentences(size)]
+        write_rows(tmp_path / f"in/{name}.tsv", rows)
+    pairs, build = read_pairs(tmp_path / "in"), TextTable.build
     table = build(pairs, tmp_path / "t", limit_per_language=120, seed=3)
     kept = [(one["language"], one["kept"], one["limit"]) for one in table.counts]
     assert kept == [("de", 50, 250), ("de", 20, 0), ("de", 50, 150), ("fr", 50, 0)]

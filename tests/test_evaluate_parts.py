@@ -77,14 +77,7 @@ CODES = ("en", "de", "fr")
 def data(tmp_path):
     for code in CODES:
         write_rows(tmp_path / f"sts/sick.dev.{code}.tsv.gz", rows_of(code))
-    for code in ("deu", "fra"):
-        path = tmp_path / f"tatoeba/tatoeba.{code}-eng.tsv.gz"
-        write_rows(path, translations(code))
     return tmp_path
-
-
-def translations(code, count=40):
-    return [(f"English {i % 37} of {len(code)}", f"{code} {i}") for i in range(count)]
 
 
 def test_a_half_has_the_same_rows_in_every_language(data):

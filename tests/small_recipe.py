@@ -54,7 +54,8 @@ NOUNS, VERBS = list(GERMAN)[:6], list(GERMAN)[6:8]
 
 def write_rows(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(path, "wt", encoding="utf-8") as file:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "wt", encoding="utf-8") as file:
         file.writelines("\t".join(map(str, row)) + "\n" for row in rows)
 
 

@@ -42,13 +42,22 @@ def ranks(values):
     return smaller + ((values[None] == values[:, None]).sum(1) - 1) / 2
 
 
+def cosine(one, other, digits):
+    a, b = np.asarray(one, float), np.asarray(other, float)
+    return round(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)), digits)
+
+
 def spearman(encoder, rows):
     """Return the rank correlation x100 of cosines and gold, pair by pair."""
-    cosines = []
-    for _, first, second in rows:
-        a, b = (np.asarray(encoder.vectors[one], float) for one in (first, second))
-        cosines.append(round(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)), 6))
+    known = encoder.vectors
+    cosines = [cosine(known[first], known[second], 6) for _, first, second in rows]
     return 100 * np.corrcoef(ranks(cosines), ranks([row[0] for row in rows]))[0, 1]
+
+
+def across(english, other):
+    """Return rows of the first sentences in English and the second in another."""
+    both = zip(english, other, strict=True)
+    return [(gold, first, second) for (gold, first, _), (*_, second) in both]
 
 
 def made_rows(code, pairs=30):

@@ -1,7 +1,6 @@
 """benchmarks/fuzz.py counts what is refused badly, and gives each input again."""
 
 import os
-import random
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,15 +106,3 @@ def test_a_process_that_dies_is_told(fuzz, monkeypatch, capsys):
     assert "9" in fuzz.child(lambda say: os._exit(9), counts)
     assert fuzz.child(lambda say: 1 / 0, counts)
     assert "ZeroDiv" in capsys.readouterr().out
-
-
-def test_every_target_has_a_reader_and_damage_of_any_name(fuzz):
-    import fuzz_damage
-    import fuzz_targets
-
-    assert sorted(fuzz_targets.targets()) == sorted(fuzz_targets.NAMES)
-    data = {"a.words": b'["run", "x"]', "a.json": b'{"a": [1]}', "a": b"\x00\xff" * 9}
-    for name, whole in data.items():
-        draws = [random.Random(number) for number in range(100)]
-        found = {fuzz_damage.damaged(draw, name, whole) for draw in draws}
-        assert len(found) > 20 and max(map(len, found)) < 3 << 20

@@ -27,14 +27,6 @@ def expected(folder):
     return load_file(folder / "expected.safetensors")["vectors"]
 
 
-def assemble(folder, stack):
-    """Return a whole folder: a stack of modules around the BERT body."""
-    for source in (GOLDEN / "bert" / "tokenizer", GOLDEN / "bert" / "variant_0"):
-        shutil.copytree(source, folder, dirs_exist_ok=True)
-    shutil.copytree(CURRENT / "stacks" / stack, folder, dirs_exist_ok=True)
-    return folder
-
-
 def read(path):
     return json.loads(path.read_text())
 
@@ -44,17 +36,23 @@ def write(path, value):
     path.write_text(json.dumps(value))
 
 
-def test_prompts_of_a_folder_are_used(tmp_path):
+@pytest.fixture
+def folder(tmp_path):
+    """Return a whole folder: a stack of modules around the BERT body."""
+    for source in ("bert/tokenizer", "bert/variant_0", "current/stacks/prompt"):
+        shutil.copytree(GOLDEN / source, tmp_path / "model", dirs_exist_ok=True)
+    return tmp_path / "model"
+
+
+def test_prompts_of_a_folder_are_used(folder):
     """The vectors are those of sentence-transformers; more of them: test_prompts.py."""
-    folder = assemble(tmp_path, "prompt")
     encoder = load_encoder(folder)
     assert encoder.default_prompt == "The dog: "
     found = encoder.encode(TEXTS)
     np.testing.assert_allclose(found, expected(folder), atol=TOLERANCE, rtol=0)
 
 
-def test_keys_that_are_not_known_are_said(tmp_path, caplog):
-    folder = assemble(tmp_path, "prompt")
+def test_keys_that_are_not_known_are_said(folder, caplog):
     names = ["config_sentence_transformers.json", "1_Pooling/config.json"]
     names += ["sentence_bert_config.json", "2_Normalize/config.json"]
     names += ["tokenizer_config.json"]
@@ -73,8 +71,7 @@ def test_keys_that_are_not_known_are_said(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("kinds", [["Dense", "Dense"], ["Normalize", "Dense"]])
-def test_more_layers_than_a_config_describes_are_refused(kinds, tmp_path):
-    folder = assemble(tmp_path, "prompt")
+def test_more_layers_than_a_config_describes_are_refused(kinds, folder):
     modules = read(folder / "modules.json")[:2]
     modules += [{"type": f"{OLD}.{kind}", "path": "2"} for kind in kinds]
     write(folder / "modules.json", modules)
@@ -85,8 +82,7 @@ def test_more_layers_than_a_config_describes_are_refused(kinds, tmp_path):
 @pytest.mark.parametrize(
     ("key", "value"), [("transformer_task", "fill-mask"), ("query_length", 8)]
 )
-def test_texts_that_are_run_in_another_way_are_refused(key, value, tmp_path):
-    folder = assemble(tmp_path, "prompt")
+def test_texts_that_are_run_in_another_way_are_refused(key, value, folder):
     path = folder / "sentence_bert_config.json"
     write(path, {"max_seq_length": 16, key: None})
     load_encoder(folder)
@@ -101,11 +97,8 @@ def bytepair(tmp_path):
     folder = tmp_path / "model"
     for source in ("tokenizer", "variant_0"):
         shutil.copytree(GOLDEN / "roberta" / source, folder, dirs_exist_ok=True)
-    types = [f"{OLD}.Transformer", f"{OLD}.Pooling"]
-    modules = [
-        {"idx": i, "name": str(i), "path": ["", "1_Pooling"][i], "type": name}
-        for i, name in enumerate(types)
-    ]
+    places = {"": "Transformer", "1_Pooling": "Pooling"}
+    modules = [{"path": it, "type": f"{OLD}.{kind}"} for it, kind in places.items()]
     write(folder / "modules.json", modules)
     write(folder / "1_Pooling" / "config.json", {"pooling_mode_mean_tokens": True})
     return folder
@@ -141,33 +134,6 @@ def test_blanks_around_a_text_go_where_the_writer_took_them_away(bytepair, tmp_p
     assert not strips()
 
 
-SPELLINGS = {
-    "before 5.4": ("{old}.{kind}", "{old}.{kind}", "{old}.{kind}"),
-    "5.4": (
-        "sentence_transformers.base.modules.transformer.Transformer",
-        "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
-        "sentence_transformers.sentence_transformer.modules.normalize.Normalize",
-    ),
-    "by hand": (
-        "sentence_transformers.sentence_transformer.modules.Transformer",
-        "sentence_transformers.sentence_transformer.modules.Pooling",
-        "sentence_transformers.base.modules.Normalize",
-    ),
-}
-
-
-@pytest.mark.parametrize("version", SPELLINGS)
-def test_modules_have_the_names_of_every_version(version, tmp_path):
-    folder = assemble(tmp_path, "prompt")
-    known = load_encoder(folder)
-    kinds = ("Transformer", "Pooling", "Normalize")
-    modules = read(folder / "modules.json")
-    for module, name, kind in zip(modules, SPELLINGS[version], kinds, strict=True):
-        module["type"] = name.format(old=OLD, kind=kind)
-    write(folder / "modules.json", modules)
-    assert load_encoder(folder).fingerprint == known.fingerprint
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -177,8 +143,7 @@ def test_modules_have_the_names_of_every_version(version, tmp_path):
         "sentence_transformers.models.WeightedLayerPooling",
     ],
 )
-def test_another_name_is_refused_and_not_imported(name, tmp_path):
-    folder = assemble(tmp_path, "prompt")
+def test_another_name_is_refused_and_not_imported(name, folder):
     modules = read(folder / "modules.json")
     modules[1]["type"] = name
     write(folder / "modules.json", modules)
@@ -196,14 +161,12 @@ def test_another_name_is_refused_and_not_imported(name, tmp_path):
         ({"pooling_mode": ["max"]}, "max"),
     ],
 )
-def test_a_pooling_without_flags_is_the_mean(settings, pooling, tmp_path):
-    folder = assemble(tmp_path, "prompt")
+def test_a_pooling_without_flags_is_the_mean(settings, pooling, folder):
     write(folder / "1_Pooling" / "config.json", settings)
     assert load_encoder(folder).config.pooling == pooling
 
 
-def test_a_copy_that_is_not_whole(tmp_path):
-    folder = assemble(tmp_path, "prompt")
+def test_a_copy_that_is_not_whole(folder):
     weights = folder / "model.safetensors"
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n"
     weights.write_bytes(pointer)

@@ -79,16 +79,6 @@ def test_other_floats_become_float32(kind, copy):
     assert same(arrays, wanted)
 
 
-def test_all_position_rows_and_types_are_kept():
-    fields, arrays = read_checkpoint(BERT)
-    assert arrays["embedding/position"].shape == (40, 12)
-    assert arrays["embedding/type"].shape == (2, 12)
-    assert (fields["max_length"], fields["position_offset"]) == (40, 0)
-    fields, arrays = read_checkpoint(GOLDEN / "xlm-roberta" / "variant_0")
-    assert arrays["embedding/position"].shape == (40, 12)
-    assert (fields["max_length"], fields["position_offset"]) == (38, 2)
-
-
 def test_buffers_and_unused_heads_are_passed_over(copy):
     position_ids = {"embeddings.position_ids": np.arange(40)[None]}
     folder = copy(tensors=lambda old: old | position_ids)

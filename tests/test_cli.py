@@ -7,16 +7,12 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from command_line import fails, result, run
 from small_recipe import write_place
 
 from keras_msd import cli
 from keras_msd.checks import InputError
-
-COMMANDS = [
-    "list", "run", "run-all", "compare", "evaluate", "embed", "search", "export",
-    "report", "trim", "mine", "serve", "distil", "push",
-]  # fmt: skip
 
 
 @pytest.fixture
@@ -24,7 +20,7 @@ def place(tmp_path):
     return write_place(tmp_path)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", typer.main.get_command(cli.app).commands)
 def test_help_has_an_example(capsys, command):
     code, out, _ = run(capsys, command, "--help")
     assert code == 0
@@ -40,7 +36,6 @@ def test_list(capsys):
         command = about["command"].removesuffix(" --data DATA")
         assert command == f"keras-msd run {name}"
     _, out, _ = run(capsys, "list")
-    assert all(name in out for name in recipes)
     (line,) = [line for line in out.splitlines() if line.startswith("msd_xlmr_xkd ")]
     assert line.split(maxsplit=4)[4].strip() == "XLM-R <- SBERT-paraphrases"
 
@@ -48,9 +43,7 @@ def test_list(capsys):
 def test_list_says_what_one_recipe_is(capsys, place):
     _, out, _ = run(capsys, "list", "lealla_lab")
     assert out.startswith("AMS with and without distillation, real corpora\n")
-    assert "citation: Mao and Nakagawa, LEALLA" in out and "table: 3; 8\n" in out
     assert "student ams: table 3; 8, LEALLA-small, ams, at lab size\n" in out
-    assert "cost: 7 minutes a student" in out and "default scale: lab\n" in out
     assert "command: keras-msd run lealla_lab --data DATA\n" in out
     _, out, _ = run(capsys, "list", place / "small.toml")
     assert f"command: keras-msd run {place / 'small.toml'} --data DATA\n" in out
@@ -131,44 +124,30 @@ ROWS = [(ENGLISH.format(n), TURKISH.format(n)) for n in range(150)]
 WORKBOOK = b"PK\3\4" + bytes(99)
 
 
-def table_of(rows, mark="\t", head=("English", "Turkish")):
-    return "".join(mark.join(row) + "\n" for row in [head, *rows])
+def table_of(rows, head=("English", "Turkish")):
+    return "".join("\t".join(row) + "\n" for row in [head, *rows])
 
 
-# Of each file of pairs: its name, its content, and the message.
+# The content of a file of pairs, and the message; more of them: test_readers.py.
 PAIRS = {
-    "missing": ("x.en-tr.tsv", None, "x.en-tr.tsv` does not exist"),
-    "empty": ("x.en-tr.tsv", "", "is empty"),
-    "header alone": ("x.en-tr.csv", table_of([]), "names of columns alone"),
-    "semicolons": (
-        "x.en-tr.tsv",
-        table_of(ROWS, ";"),
-        "';' separates the columns, give.*--format csv",
-    ),
-    "UTF-16": ("x.en-tr.tsv", table_of(ROWS).encode("utf-16"), "iconv -f UTF-16 "),
-    "Latin-5": ("x.csv", table_of(ROWS).encode("iso-8859-9"), "iconv -f ISO-8859-9 "),
+    "missing": (None, "x.en-tr.tsv` does not exist"),
+    "Latin-5": (table_of(ROWS).encode("iso-8859-9"), "iconv -f ISO-8859-9 "),
     "swapped": (
-        "x.en-tr.tsv",
         table_of([row[::-1] for row in ROWS], head=("Kapı.", "The door.")),
         "the sources must be English.*--columns 2,1",
     ),
     "sources equal": (
-        "x.en-tr.tsv",
         table_of([(ENGLISH, row[1]) for row in ROWS], head=ROWS[0]),
-        "the sources must be sentences of their own.*2 in 151 rows.*--columns 1,3",
+        "sources must be sentences of their own.*2 in 151 rows.*--columns 1,3",
     ),
     "sides equal": (
-        "x.en-tr.tsv",
         table_of([(row[0], row[0]) for row in ROWS], head=ROWS[0]),
         "must be other texts than the sources.*the same in 15[01] of 151 rows",
     ),
     "labels": (
-        "x.en-tr.tsv",
         table_of([(row[0], "good") for row in ROWS], head=ROWS[0]),
         "the translations must be sentences of their own.*2 in 151 rows",
     ),
-    "workbook": ("x.en-tr.csv", WORKBOOK, "Excel workbook.*as CSV"),
-    "half": ("x.en-tr.tsv.gz", gzip.compress(bytes(9999))[:-9], "truncated gzip"),
 }
 
 
@@ -197,13 +176,10 @@ def distil_fails(capsys, *arguments):
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_wrong_files_of_pairs(tmp_path, capsys, nothing_heavy, name):
-    file, content, message = PAIRS[name]
-    path = made(tmp_path, file, content)
+    content, message = PAIRS[name]
+    path = made(tmp_path, "x.en-tr.tsv", content)
     assert re.search(message, distil_fails(capsys, path, "--out", tmp_path / "model"))
-    for command in (
-        ("export", "tiny12", tmp_path / "art"),
-        ("compare", "tiny12"),
-    ):
+    for command in (("export", "tiny12", tmp_path / "art"), ("compare", "tiny12")):
         assert re.search(message, fails(capsys, *command, "--pairs", path))
     assert {*tmp_path.iterdir()} <= {path}
 

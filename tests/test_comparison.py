@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from command_line import fails, result, run
 from scipy.stats import binom
-from table_encoder import Table
+from table_encoder import Table, cosine
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
@@ -23,10 +23,6 @@ def few_calls(monkeypatch):
     monkeypatch.setattr("keras_msd.comparison.CALLS", {1: 1, 64: 1})
 
 
-def cosine(left, right):
-    return round(float(left @ right / np.linalg.norm(left) / np.linalg.norm(right)), 9)
-
-
 def one_by_one(vectors, pairs):
     """Return (margin, rank) of each distinct pair in one direction, by comparing."""
     pairs = list(dict.fromkeys(pairs))
@@ -34,8 +30,8 @@ def one_by_one(vectors, pairs):
     for source, target in pairs:
         known = {other for one, other in pairs if one == source}
         wrong = {other for _, other in pairs} - known
-        own = cosine(vectors[source], vectors[target])
-        others = [cosine(vectors[source], vectors[text]) for text in wrong]
+        own = cosine(vectors[source], vectors[target], 9)
+        others = [cosine(vectors[source], vectors[text], 9) for text in wrong]
         found.append((own - max(others), 1 + sum(it >= own for it in others)))
     return np.array(found)
 
@@ -100,13 +96,9 @@ def test_a_source_is_drawn_with_all_its_pairs():
 def test_languages_do_not_compete():
     vectors = {"tea": [1, 0], "Tee": [1, 0.2], "thé": [1, 0.1], "sun": [0, 1]}
     vectors |= {"Sonne": [0.1, 1], "soleil": [0.2, 1]}
-    words = {"de": ("Tee", "Sonne"), "fr": ("thé", "soleil")}
-    pairs = [
-        Pair(source, target, code)
-        for code, targets in words.items()
-        for source, target in zip(("tea", "sun"), targets, strict=True)
-    ]
-    found = compare({"table": Table(vectors)}, pairs)
+    rows = [("tea", "Tee", "de"), ("sun", "Sonne", "de")]
+    rows += [("tea", "thé", "fr"), ("sun", "soleil", "fr")]
+    found = compare({"table": Table(vectors)}, [Pair(*row) for row in rows])
     assert found["encoders"][0]["precision"] == 100 and found["solved"]
     assert (found["pairs"], found["sources"], found["targets"]) == (4, 2, 4)
 
@@ -153,11 +145,12 @@ def test_prefixes_and_sizes(tmp_path):
         assert one["milliseconds_1"] > 0 and one["milliseconds_64"] > 0
 
 
+TWO = [("A", "B"), ("C", "D")]
+
+
 class Unused:
     def encode(self, texts):
-        raise AssertionError(
-            "nothing is to be encoded before the arguments are checked"
-        )
+        raise AssertionError("encoded before the arguments are checked")
 
 
 @pytest.mark.parametrize(
@@ -167,17 +160,12 @@ class Unused:
         ({"a": Unused()}, [], {}, "pairs"),
         ({"a": Unused()}, ["AB", "CD"], {}, "must hold .source, target.*'AB'"),
         ({"a": Unused()}, [("A", None), ("B", "C")], {}, "must hold strings"),
-        ([Unused()], [("A", "B"), ("C", "D")], {}, "must map names to objects"),
-        ({"a": 3}, [("A", "B"), ("C", "D")], {}, "`a` must have `encode`"),
-        ("tiny12", [("A", "B"), ("C", "D")], {}, "must be a list"),
-        ([], [("A", "B"), ("C", "D")], {}, "encoders"),
-        ({"a": Unused(), "b": "nowhere"}, [("A", "B"), ("C", "D")], {}, "`nowhere`"),
-        (
-            {"a": Unused()},
-            [("A", "B"), ("C", "D")],
-            {"prefixes": {"b": ""}},
-            "`prefixes` must be one of 'a'",
-        ),
+        ([Unused()], TWO, {}, "must map names to objects"),
+        ({"a": 3}, TWO, {}, "`a` must have `encode`"),
+        ("tiny12", TWO, {}, "must be a list"),
+        ([], TWO, {}, "encoders"),
+        ({"a": Unused(), "b": "nowhere"}, TWO, {}, "`nowhere`"),
+        ({"a": Unused()}, TWO, {"prefixes": {"b": ""}}, "prefixes.* one of 'a'"),
     ],
 )
 def test_wrong_arguments(encoders, pairs, options, message):
@@ -203,10 +191,8 @@ class Stub(BaseHTTPRequestHandler):
         if self.server.answers:
             status, answer = self.server.answers.pop(0)
         elif body is None:
-            status, answer = (
-                200,
-                {"data": [{"id": name} for name in self.server.models]},
-            )
+            data = [{"id": name} for name in self.server.models]
+            status, answer = 200, {"data": data}
         else:
             vectors = self.server.encode(body["input"]).tolist()
             data = [{"index": i, "embedding": it} for i, it in enumerate(vectors)]
@@ -256,6 +242,9 @@ def test_a_busy_server_is_asked_once_more(server, monkeypatch):
         api.encode(["a"])
 
 
+UNEQUAL = [{"index": i, "embedding": [1] * i} for i in (0, 1)]
+
+
 @pytest.mark.parametrize(
     ("status", "answer", "message"),
     [
@@ -265,11 +254,7 @@ def test_a_busy_server_is_asked_once_more(server, monkeypatch):
         (200, {"data": []}, "an embedding for each of 2 texts. Received: .*data"),
         (200, {"data": [{"index": 0, "embedding": [1]}] * 2}, "for each of 2 texts"),
         (200, [], "for each of 2 texts"),
-        (
-            200,
-            {"data": [{"index": i, "embedding": [1] * i} for i in (0, 1)]},
-            "vectors of one dimension",
-        ),
+        (200, {"data": UNEQUAL}, "vectors of one dimension"),
     ],
 )
 def test_answers_that_are_none(server, status, answer, message):

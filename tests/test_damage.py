@@ -1,7 +1,6 @@
 """What was damaged is never taken for what was written."""
 
 import errno
-import json
 import os
 import re
 import subprocess
@@ -9,10 +8,11 @@ import sys
 import textwrap
 
 import pytest
+from damages import cut, flip
 
 from keras_msd.checks import InputError
 from keras_msd.io import files
-from keras_msd.io.files import add_seal, atomic_path, checked_content, clear_leftovers
+from keras_msd.io.files import atomic_path, clear_leftovers
 from keras_msd.recipes import cache
 from keras_msd.recipes.cache import ELSEWHERE, RunFolder
 from keras_msd.recipes.load import load_recipe
@@ -45,18 +45,11 @@ def made(path, made_from=MADE_FROM, **options):
     return calls
 
 
-def flip(path):
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 4
-    path.write_bytes(data)
-
-
-def cut(path):
-    path.write_bytes(path.read_bytes()[:-3])
-
-
 def edit(path):
     path.write_text(path.read_text().replace("5", "6", 1))
+
+
+NO_MARKS = [b"{}", b"null", b"[]", b"\xff", b"[" * 9999]
 
 
 @pytest.mark.parametrize(
@@ -69,13 +62,17 @@ def edit(path):
         ("student/weights", "train", flip),
         ("stages/score/done.json", "score", edit),
         ("stages/score/done.json", "score", cut),
+        *(("stages/score/done.json", "score", content) for content in NO_MARKS),
     ],
 )
 def test_damage_is_named_and_repaired(tmp_path, name, step, damage):
     assert made(tmp_path) == ["train", "score"]
     assert made(tmp_path) == []
     before = {p: p.read_bytes() for p in tmp_path.rglob("weights")}
-    damage(tmp_path / name)
+    if isinstance(damage, bytes):
+        (tmp_path / name).write_bytes(damage)
+    else:
+        damage(tmp_path / name)
     lost = name.rpartition("/")[2]
     with pytest.raises(InputError, match=f"`{step}`.*{lost}.*Delete stages/{step} "):
         made(tmp_path)
@@ -83,16 +80,6 @@ def test_damage_is_named_and_repaired(tmp_path, name, step, damage):
         assert made(tmp_path, repair=True) == [step]
     assert {p: p.read_bytes() for p in tmp_path.rglob("weights")} == before
     assert made(tmp_path) == []
-
-
-@pytest.mark.parametrize("content", [b"{}", b"null", b"[]", b"{", b"\xff", b"[" * 9999])
-def test_marks_of_any_content(tmp_path, content):
-    made(tmp_path)
-    (tmp_path / "stages/score/done.json").write_bytes(content)
-    with pytest.raises(InputError, match="Delete stages/score"):
-        made(tmp_path)
-    with pytest.warns(UserWarning, match="Done anew"):
-        made(tmp_path, repair=True)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"a = [", b""])
@@ -107,16 +94,9 @@ def test_a_damaged_recipe_is_written_again(tmp_path, content):
 def test_what_a_step_was_made_from_is_compared(tmp_path):
     made(tmp_path)
     other = {"settings": {"rate": 0.1}, "files": {"b.tsv": "12"}}
-    with pytest.raises(InputError) as error:
+    words = r"`train`.*files.a.tsv \(12 then.*settings.rate \(0.5 then, 0.1 now\)"
+    with pytest.raises(InputError, match=f"(?s){words}.*another `out_dir`"):
         made(tmp_path, other)
-    for part in (
-        "step `train` of",
-        "files.a.tsv (12 then, None now)",
-        "files.b.tsv (None then, 12 now)",
-        "settings.rate (0.5 then, 0.1 now)",
-        "another `out_dir`",
-    ):
-        assert part in str(error.value)
     assert made(tmp_path) == []
 
 
@@ -186,17 +166,6 @@ def test_a_folder_that_is_read_only_is_named(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=f"`{where}` could not be written.*Read-only"):
         with cache.locked(tmp_path):
             raise AssertionError("it has no lock")
-
-
-def test_a_seal_is_of_content_and_owner():
-    value = {"a": [1.5, None], "b": {"c": (1, 2)}, "d": {3: "x"}}
-    kept = json.loads(json.dumps(add_seal(value, "mine")))
-    assert checked_content(kept, "mine") == json.loads(json.dumps(value))
-    assert checked_content(kept, "yours") is None
-    assert checked_content(kept | {"a": [1.5, 0]}, "mine") is None
-    assert (
-        checked_content([kept], "mine") is None and checked_content({}, "mine") is None
-    )
 
 
 WRITE = """

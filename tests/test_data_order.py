@@ -12,14 +12,6 @@ def test_each_number_once(size):
         assert sorted(found.tolist()) == list(range(size))
 
 
-def test_parts_equal_the_whole():
-    whole = permutation(np.arange(5000), 5000, 3)
-    parts = [permutation(np.arange(a, a + 500), 5000, 3) for a in range(0, 5000, 500)]
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
-    one_by_one = [int(permutation(np.array([i]), 5000, 3)[0]) for i in range(50)]
-    assert one_by_one == whole[:50].tolist()
-
-
 def test_mixed_sizes_and_seeds():
     sizes, seeds = np.array([3, 1000, 1, 17]), np.array([5, 6, 7, 8], np.uint64)
     index = np.array([2, 999, 0, 11])

@@ -71,36 +71,31 @@ def test_assin_has_classes_of_its_own_and_scores_beside_them(tmp_path):
     ]
 
 
+HEAD = "premise\thypothesis\tlabel\n"
+ROW = {"premise": "a", "hypothesis": "b", "label": 0}
+
+
 @pytest.mark.parametrize(
-    ("name", "text", "parts"),
+    ("content", "message"),
     [
-        ("a.tsv", "sentence1\tb\nx\ty\n", ["line 2: the column of the hypothesis",
-         "`sentence2` or `hypothesis`", "'sentence1', 'b'", "Rename it"]),
-        ("a.jsonl", '{"premise": "a", "hypothesis": "b"}\n',
-         ["line 1: the column of the label", "'premise', 'hypothesis'"]),
-        ("a.jsonl", "[1]\n", ["line 1: a line must be a JSON object", '"hypothesis"']),
-        ("a.jsonl", '{"premise": 1, "hypothesis": "b", "label": 0}\n',
-         ["line 1: premise and hypothesis must be texts", "1 and 'b'"]),
-        ("a.jsonl", '{"premise": "\\ud800", "hypothesis": "b", "label": 0}\n',
-         ["line 1: text must be Unicode"]),
-        ("a.tsv", "premise\thypothesis\tlabel\nx\ty\t0\nx\ty\n",
-         ["line 3: a line must have 3 fields, as the first", "Received: 2"]),
-        ("a.tsv", "premise\thypothesis\tlabel\nx\ty\tnuetral\n",
-         ["line 2: a label must be one of entailment, neutral, contradiction",
-          "'nuetral'", "Did you mean `neutral`?", "`classes`"]),
-        ("a.tsv", "premise\thypothesis\tlabel\nx\ty\t3\n", ["line 2", "'3'"]),
-        ("a.jsonl", '{"premise": "a", "hypothesis": "b", "label": null}\n',
-         ["line 1: a label must be", "Received: None"]),
-        ("a.tsv", f"premise\thypothesis\tlabel\nx\ty\t{'9' * 5000}\n",
-         ["line 2: a label must be", "Received: '999"]),
-        ("a.tsv", "", ["a.tsv` is empty"]),
+        ("sentence1\tb\nx\ty\n", "line 2: the column of the hypothesis.*Rename it"),
+        (HEAD + "x\ty\t0\nx\ty\n", "line 3: a line must have 3 fields.*Received: 2"),
+        (HEAD + "x\ty\tnuetral\n", "line 2: a label must be.*Did you mean `neutral`"),
+        (HEAD + f"x\ty\t{'9' * 5000}\n", "line 2: a label must be.*Received: '999"),
+        ("", "is empty"),
+        ({"premise": "a", "label": 0}, "line 1: the column of the hypothesis.*'label'"),
+        ([1], "line 1: a line must be a JSON object"),
+        (ROW | {"premise": 1}, "line 1: premise and hypothesis must be texts.*1 and"),
+        (ROW | {"premise": "\ud800"}, "line 1: text must be Unicode"),
+        (ROW | {"label": 3}, "line 1: a label must be.*3"),
+        (ROW | {"label": None}, "line 1: a label must be.*Received: None"),
     ],
-)  # fmt: skip
-def test_mistakes_are_named(tmp_path, name, text, parts):
-    with pytest.raises(InputError) as error:
+)
+def test_mistakes_are_named(tmp_path, content, message):
+    is_tsv = isinstance(content, str)
+    name, text = ("a.tsv", content) if is_tsv else ("a.jsonl", json.dumps(content))
+    with pytest.raises(InputError, match=f"{name}.*{message}"):
         read_inference(write(tmp_path, name, text))
-    for part in (name, *parts):
-        assert part in str(error.value)
 
 
 def test_a_file_that_is_not_there(tmp_path):

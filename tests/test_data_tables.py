@@ -5,6 +5,8 @@ import shutil
 
 import numpy as np
 import pytest
+from damages import cut, empty, flip
+from small_recipe import write_rows
 from tiny_data import WordTokenizer, sentences, triples
 
 from keras_msd.checks import InputError
@@ -92,32 +94,17 @@ def test_filters_and_duplicates_are_counted(tmp_path):
         Pair("a house", "ein Haus", "nl"),
     ]
     german, dutch = table.counts
-    assert german == {
-        "name": "memory.en-de",
-        "language": "de",
-        "source_language": "en",
-        "read": 5,
-        "empty": 1,
-        "ratio": 1,
-        "duplicate": 1,
-        "limit": 0,
-        "kept": 2,
-    }
+    lost = {"empty": 1, "ratio": 1, "duplicate": 1, "limit": 0}
+    assert german.items() >= (lost | {"read": 5, "kept": 2}).items()
     assert dutch["read"] == dutch["kept"] == 1
-
-
-def corpus(folder, sizes):
-    folder.mkdir()
-    for name, size in sizes.items():
-        lines = [f"{name} {text}\tx {text}\n" for text in sentences(size)]
-        (folder / f"{name}.tsv").write_text("".join(lines))
-    return read_pairs(folder)
 
 
 def test_limit_per_language(tmp_path):
     sizes = {"a.en-de": 300, "b.en-de": 20, "c.en-de": 200, "d.en-fr": 50}
-    pairs = corpus(tmp_path / "in", sizes)
-    build = TextTable.build
+    for name, size in sizes.items():
+        rows = [(f"{name} {text}", f"x {text}") for text in sentences(size)]
+        write_rows(tmp_path / f"in/{name}.tsv", rows)
+    pairs, build = read_pairs(tmp_path / "in"), TextTable.build
     table = build(pairs, tmp_path / "t", limit_per_language=120, seed=3)
     kept = [(one["language"], one["kept"], one["limit"]) for one in table.counts]
     assert kept == [("de", 50, 250), ("de", 20, 0), ("de", 50, 150), ("fr", 50, 0)]
@@ -216,29 +203,22 @@ def test_open_checks_what_is_there(pairs, tmp_path):
         PairTable.open(tmp_path / "t")
 
 
-def spoil(path, how):
-    data = path.read_bytes()
-    middle = len(data) // 2
-    flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-    path.write_bytes({"flip": flipped, "cut": data[:-3], "zero": b""}[how])
-
-
 @pytest.mark.parametrize(
     ("name", "how"),
     [
-        ("texts/source.values", "flip"),
-        ("texts/target.offsets", "cut"),
-        ("texts/texts.json", "zero"),
-        ("tokens/source.values", "cut"),
-        ("tokens/target.offsets", "zero"),
-        ("tokens/groups", "flip"),
-        ("tokens/tokens.json", "flip"),
+        ("texts/source.values", flip),
+        ("texts/target.offsets", cut),
+        ("texts/texts.json", empty),
+        ("tokens/source.values", cut),
+        ("tokens/target.offsets", empty),
+        ("tokens/groups", flip),
+        ("tokens/tokens.json", flip),
     ],
 )
 def test_a_damaged_table_is_refused_and_built_again(pairs, tmp_path, name, how):
     PairTable.build(pairs, WordTokenizer(), tmp_path / "t")
     whole = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    spoil(tmp_path / "t" / name, how)
+    how(tmp_path / "t" / name)
     with pytest.raises(InputError, match=r"t/t.*\.|line 1"):
         PairTable.open(tmp_path / "t")
     with pytest.warns(UserWarning, match="This is done now"):

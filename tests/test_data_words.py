@@ -69,7 +69,7 @@ def test_other_languages_and_other_files_are_refused(lists, use):
         drawn_sentences("cs", 1)
 
 
-def test_without_the_package_its_installation_is_named(tmp_path, monkeypatch):
+def test_without_the_package_its_installation_is_named(monkeypatch):
     monkeypatch.setattr("keras_msd.data.words.PACKAGE", "wordfreq_not_there")
     with pytest.raises(InputError, match="pip install --no-deps wordfreq==3"):
         check_listed(["sv"])

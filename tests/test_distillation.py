@@ -2,22 +2,20 @@
 
 import gzip
 import json
-import os
-import pty
 import random
-import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from command_line import result, run
+from small_recipe import write_rows
+from table_encoder import Table
 
 import keras_msd as msd
 from keras_msd import InputError
 from keras_msd.checkpoints import packaged
-from keras_msd.cli import main
 from keras_msd.data.corpora import example_pairs
 from keras_msd.distillation import distil as module
 from keras_msd.distillation import plan, report, start
@@ -153,47 +151,36 @@ def test_the_gain_is_a_paired_bootstrap(made):
     assert [low, high] == pytest.approx(expected, abs=3)
 
 
+HELD = {"xx": [(f"a {n}", f"b {n}") for n in range(100)]}
+
+
 def test_the_tuning_half_alone_chooses():
-    class Encoder:
-        def __init__(self, good):
-            self.good = good
+    def finding(part):
+        """Return an encoder that finds the translations of one half."""
+        rows, vectors = np.eye(200), {}
+        for n, pair in enumerate(HELD["xx"]):
+            places = n, n if half_of(pair[0]) == part else 100 + n
+            vectors |= zip(pair, rows[list(places)], strict=True)
+        return Table(vectors)
 
-        def encode(self, texts, **options):
-            rows = np.eye(400, dtype="float32")
-            found = []
-            for text in texts:
-                side, number = text.split()
-                right = half_of(f"a {number}") in self.good
-                found.append(
-                    rows[int(number) + (200 if side == "b" and not right else 0)]
-                )
-            return np.stack(found)
-
-    held = {"xx": [(f"a {n}", f"b {n}") for n in range(100)]}
-    encoders = {"start": Encoder({"report"}), "trained": Encoder({"choose"})}
-    best, scores = report.choose(encoders, held, [], 1.0)
+    encoders = {"start": finding("report"), "trained": finding("choose")}
+    best, scores = report.choose(encoders, HELD, [], 1.0)
     assert best == "trained" and scores["trained"]["mrr"] == 100
-    rows = report.score(encoders, held, [])
+    rows = report.score(encoders, HELD, [])
     assert rows[0]["precision"] == 100 and rows[1]["gain"][0] == 100
 
 
 def test_where_all_is_found_the_margin_chooses():
-    class Encoder:
-        def __init__(self, others):
-            self.others = others
+    def apart(others):
+        rows = np.full((100, 100), others)
+        np.fill_diagonal(rows, 1)
+        return Table({f"{side} {n}": rows[n] for side in "ab" for n in range(100)})
 
-        def encode(self, texts, **options):
-            rows = np.full((len(texts), 120), self.others, "float32")
-            for row, text in zip(rows, texts, strict=True):
-                row[int(text.split()[1])] = 1
-            return rows
-
-    held = {"xx": [(f"a {n}", f"b {n}") for n in range(100)]}
-    encoders = {"start": Encoder(0.05), "trained": Encoder(0.01)}
-    best, scores = report.choose(encoders, held, [], None)
+    encoders = {"start": apart(0.05), "trained": apart(0.01)}
+    best, scores = report.choose(encoders, HELD, [], None)
     assert best == "trained"
     assert {row["precision"] for row in scores.values()} == {100.0}
-    rows = report.score(encoders, held, [])
+    rows = report.score(encoders, HELD, [])
     assert "cannot tell them apart" in report.words(rows, 50)[1]
     # With 5.8 % wrong, 50 hits in a row have a probability of 5 %.
     assert "up to 5.8 % of further ones" in report.words(rows, 50)[0]
@@ -291,34 +278,22 @@ def layers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("layers") / "encoder"
     texts = [text for pair in example_pairs(["de"], count=600) for text in pair[:2]]
     tokenizer = msd.tokenizers.train_unigram(texts, 1200)
-    encoder = msd.models.new_encoder(
-        tokenizer,
-        hidden_dim=64,
-        num_heads=4,
-        intermediate_dim=128,
-        num_layers=1,
-        max_length=160,
-    )
+    sizes = {"hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128}
+    encoder = msd.testing.tiny_encoder(tokenizer, num_layers=1, max_length=160, **sizes)
     encoder.save(folder)
     return folder
 
 
+OF_LAYERS = {"max_mb": 0.44, "progress": False}
+
+
 def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
     pairs = [(it.source, it.target) for it in example_pairs(["de"], count=300)]
-    out, size = tmp_path / "model", 0.44
-    result = msd.distil(
-        pairs,
-        out,
-        "de",
-        start=layers,
-        max_mb=size,
-        updates=3,
-        batch_size=16,
-        progress=False,
-        store_dir=tmp_path / "store",
-    )
+    out, options = tmp_path / "model", OF_LAYERS | {"store_dir": tmp_path / "store"}
+    options |= {"updates": 3, "batch_size": 16}
+    result = msd.distil(pairs, out, "de", start=layers, **options)
     whole, start = msd.load_encoder(layers), msd.load_encoder(out / "start")
-    assert result["bytes"] <= 1e6 * size
+    assert result["bytes"] <= 1e6 * OF_LAYERS["max_mb"]
     assert result["bytes"] == pytest.approx(result["plan"]["expected_bytes"], rel=0.02)
     assert start.tokenizer.vocabulary_size < whole.tokenizer.vocabulary_size
     assert start.config.num_heads == 3 and start.max_length == 128
@@ -354,7 +329,7 @@ def test_the_package_of_the_file_is_missing(layers, tmp_path, monkeypatch):
 
 def test_texts_alone_are_enough(layers, tmp_path, no_export):
     texts = [pair.target for pair in example_pairs(["de"], count=200)]
-    options = {"start": layers, "max_mb": 0.44, "progress": False}
+    options = OF_LAYERS | {"start": layers}
     result = msd.distil(
         out_dir=tmp_path / "model", texts=texts, languages=["de"], **options
     )
@@ -376,7 +351,7 @@ def test_word_frequencies_choose_the_vocabulary(
     monkeypatch.setattr(
         module, "drawn_sentences", lambda code, count: [words[code]] * 960
     )
-    options = {"start": layers, "max_mb": 0.44, "progress": False}
+    options = OF_LAYERS | {"start": layers}
     result = msd.distil(out_dir=tmp_path / "model", languages=["de"], **options)
     assert result["plan"]["words"] == ["de"]
     texts = module.Texts(["Own."], ["de"], ["de"])
@@ -490,15 +465,6 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_held_out_pairs_are_never_trained_on(made):
-    held, trained = (rows_in(made.folder, part) for part in ("dev", "train"))
-    for side in (0, 1):
-        assert not {row[side] for row in held} & {row[side] for row in trained}
-    assert {*held} | {*trained} <= {*ROWS}
-    halves = {half_of(source) for source, _ in held}
-    assert halves == {"choose", "report"}
-
-
 def test_what_is_held_out_follows_from_the_text_alone(tmp_path):
     rows = pairs_of(2000)
     for name, given in (("one", rows), ("two", rows[::-1][:1500])):
@@ -515,8 +481,12 @@ def test_a_translation_that_is_held_out_once_is_in_no_other_pair(tmp_path):
     rows = [(source, "same") for source, _ in pairs_of()] + pairs_of()
     corpus = msd.data.Pairs.from_list([(*row, "sv") for row in rows])
     counts, dropped = split(corpus, tmp_path / "data")
-    assert "same" not in {target for _, target in rows_in(tmp_path, "train")}
-    assert counts["sv"]["train"] == len(rows_in(tmp_path, "train"))
+    held, trained = (rows_in(tmp_path, part) for part in ("dev", "train"))
+    assert "same" not in {target for _, target in trained}
+    for side in (0, 1):
+        assert not {row[side] for row in held} & {row[side] for row in trained}
+    assert {half_of(source) for source, _ in held} == {"choose", "report"}
+    assert counts["sv"]["train"] == len(trained)
     used = sum(counts["sv"].values())
     assert dropped["sv"] == {"held_out": len(rows) - used}
 
@@ -562,10 +532,6 @@ def test_pairs_without_english_have_a_multilingual_teacher(tmp_path, no_export):
     assert result["plan"]["languages"] == ["de", "fr"]
     recipe = msd.recipes.load_recipe(tmp_path / "model/run/recipe.toml")
     assert recipe.teacher.multilingual
-    with pytest.raises(InputError, match="`memory.de-fr`.*Take a multilingual teacher"):
-        english = msd.load_teacher("hashed-words", dim=WIDTH, languages=["en"])
-        options = OPTIONS | both | {"teacher": english}
-        msd.distil(pairs_of(), tmp_path / "other", **options)
 
 
 def test_minutes_become_steps_once(tmp_path, monkeypatch, no_export):
@@ -586,68 +552,18 @@ ARGUMENTS = ["--teacher=hashed-words", "--vocabulary-size=150", "--updates=2"]
 
 
 def test_the_command(tmp_path, capsys, no_export):
-    rows = (f"{n}\tx\t{b}\t{a}\n" for n, (a, b) in enumerate(pairs_of()))
-    (tmp_path / "own.txt").write_text("".join(rows))
-    arguments = ["distil", str(tmp_path / "own.txt"), "--out", str(tmp_path / "model")]
+    rows = [(n, "x", b, a) for n, (a, b) in enumerate(pairs_of())]
+    write_rows(tmp_path / "own.txt", rows)
+    arguments = ["distil", tmp_path / "own.txt", "--out", tmp_path / "model"]
     arguments += [*ARGUMENTS, "--format=tsv", "--columns=4,3", "--language=sv"]
-    with pytest.raises(SystemExit) as end:
-        main([*arguments, "--json"])
-    said = json.loads(capsys.readouterr().out)
-    assert not end.value.code and list(said["pairs"]) == ["sv"]
+    said = result(capsys, *arguments)
+    assert list(said["pairs"]) == ["sv"]
     assert {*rows_in(tmp_path / "model", "dev")} <= {*pairs_of()}
-    with pytest.raises(SystemExit):
-        main(arguments)
-    shown, _ = capsys.readouterr()
+    _, shown, _ = run(capsys, *arguments)
     for line in said["verdict"]:
         assert f"Result: {line}\n" in shown
     first = said["encoders"][0]
     assert f"{first['name']:<24}" in shown and f"{first['precision']:7.1f}" in shown
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
-    lines = ["sv,en", *(f"{target},{source}" for source, target in pairs_of())]
-    (tmp_path / "own.csv").write_text("\n".join(lines))
-    command = [sys.executable, "-m", "keras_msd", "distil", "own.csv", *ARGUMENTS]
-    command += ["--updates=60", "--store", "store", "--out"]
-
-    def begin(name):
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen([*command, name], cwd=tmp_path, **quiet)
-
-    began = time.monotonic()
-    assert begin("whole").wait() == 0
-    seconds, draw = time.monotonic() - began, random.Random(0)
-    for _ in range(5):
-        process = begin("killed")
-        time.sleep(seconds * draw.random())
-        process.kill()
-        process.wait()
-    assert begin("killed").wait() == 0
-    for name in ("litert/model.tflite", "encoder/weights.safetensors", "report.json"):
-        whole, killed = (tmp_path / it / name for it in ("whole", "killed"))
-        if name.endswith(".json"):
-            reports = [read_json(path) for path in (whole, killed)]
-            rows = [report["encoders"] for report in reports]
-            assert rows[0] == rows[1] and reports[0]["kept"] == reports[1]["kept"]
-        else:
-            assert whole.read_bytes() == killed.read_bytes()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
-def test_a_line_appears_within_the_first_second(tmp_path):
-    reader, writer = pty.openpty()  # as on a terminal
-    command = [sys.executable, "-m", "keras_msd", "distil", "nowhere.csv", "--out", "m"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=writer) as process:
-        os.close(writer)
-        first = os.read(reader, 100).decode()
-        # Of the processor: other work on the machine does not count.
-        used = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-        process.kill()
-    seconds = (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK")
-    os.close(reader)
-    assert first.startswith("Making an encoder in m")
-    assert seconds < 1.5
 
 
 def test_a_language_without_held_out_pairs(tmp_path):

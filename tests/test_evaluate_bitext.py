@@ -5,7 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 import table_encoder
-from table_encoder import ByNumber
+from small_recipe import write_rows
+from table_encoder import ByNumber, cosine
 
 from keras_msd import evaluate
 from keras_msd.checks import InputError
@@ -26,60 +27,26 @@ Table = partial(table_encoder.Table, dtype=np.float64)
 
 
 def brute_force(sources, targets, margin, k):
-    """Mine with nothing but loops; sorting makes every tie's winner the lowest rows."""
-
-    def cosine(a, b):
-        return round(float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b))), 10)
-
-    table = [[cosine(a, b) for b in targets] for a in sources]
-    n, m = len(sources), len(targets)
-
-    def nearest(line):
-        return sorted(range(len(line)), key=lambda i: (-line[i], i))[:k]
-
-    rows = [nearest(line) for line in table]
-    columns = [nearest([line[j] for line in table]) for j in range(m)]
-    row_mean = [sum(table[i][j] for j in rows[i]) / len(rows[i]) for i in range(n)]
-    column_mean = [
-        sum(table[i][j] for i in columns[j]) / len(columns[j]) for j in range(m)
-    ]
-
-    def score(i, j):
-        a, b = table[i][j], (row_mean[i] + column_mean[j]) / 2
-        if margin == "absolute":
-            return a
-        if margin == "distance":
-            return round(a - b, 10)
-        return round(a / b, 10) if b > 0 else 0.0
-
-    found = [min((-score(i, j), i, j) for j in rows[i]) for i in range(n)]
-    found += [min((-score(i, j), i, j) for i in columns[j]) for j in range(m)]
+    """Mine by whole tables; sorting makes every tie's winner the lowest rows."""
+    table = np.array([[cosine(a, b, 10) for b in targets] for a in sources])
+    nearest, means = [], []
+    for lines in (table, table.T):
+        nearest.append(np.argsort(-lines, axis=1, kind="stable")[:, :k])
+        means.append(np.take_along_axis(lines, nearest[-1], axis=1).mean(axis=1))
+    middle = (means[0][:, None] + means[1]) / 2
+    ratio = np.divide(table, middle, out=0 * table, where=middle > 0)
+    scores = {"absolute": table, "distance": table - middle, "ratio": ratio}[margin]
+    found = []
+    for way, queries in enumerate(nearest):
+        for query, places in enumerate(queries):
+            pairs = [(query, int(place))[:: 1 - 2 * way] for place in places]
+            found.append(min((-round(float(scores[it]), 10), *it) for it in pairs))
     taken, kept = set(), []
     for value, i, j in sorted(found):
         if not {("source", i), ("target", j)} & taken:
             taken |= {("source", i), ("target", j)}
             kept.append((-value, i, j))
     return kept
-
-
-def same(pairs, expected):
-    assert [pair[1:] for pair in pairs] == [pair[1:] for pair in expected]
-    assert [pair[0] for pair in pairs] == pytest.approx(
-        [pair[0] for pair in expected], rel=1e-8, abs=2e-10
-    )
-
-
-@pytest.mark.parametrize("margin", MARGINS)
-@pytest.mark.parametrize("k", [1, 4, 50])
-def test_drawn_vectors(margin, k):
-    draw = np.random.default_rng(k)
-    sources = draw.normal(size=(30, 5))
-    noise = 0.4 * draw.normal(size=(40, 5))
-    targets = noise + np.concatenate([sources[::2], draw.normal(size=(25, 5))])
-    found = mine_vectors(sources, targets, margin, k)
-    same(found, brute_force(sources, targets, margin, k))
-    assert len(found) > 15
-    assert all(pair.score == round(pair.score, 10) for pair in found)
 
 
 @pytest.mark.parametrize("margin", MARGINS)
@@ -93,7 +60,10 @@ def test_ties(margin, k):
     expected = brute_force(sources, targets, margin, k)
     scores = [score for score, _, _ in expected]
     assert len(set(scores)) < len(scores) - 8, "ties are what this is about"
-    same(mine_vectors(sources, targets, margin, k), expected)
+    found = mine_vectors(sources, targets, margin, k)
+    assert [pair[1:] for pair in found] == [pair[1:] for pair in expected]
+    near = pytest.approx(scores, rel=1e-8, abs=2e-10)
+    assert [pair.score for pair in found] == near
 
 
 def test_negative_means_have_no_ratio():
@@ -147,29 +117,20 @@ def test_best_f1_by_hand():
         "f1": 66.6667, "precision": 66.6667, "recall": 66.6667,
         "threshold": 0.5, "pairs": 3, "gold": 3, "primary": "f1",
     }  # fmt: skip
-    one = best_f1(pairs, gold[:1])
-    assert (one["f1"], one["threshold"], one["pairs"]) == (100, 0.8, 1)
     none = best_f1(pairs, [(7, 7)])
     assert (none["f1"], none["threshold"], none["pairs"]) == (0, 0.5, 3)
     empty = best_f1([], gold)
     assert (empty["f1"], empty["precision"], empty["pairs"]) == (0, 0, 0)
-    tuned = f1_at(pairs, gold, 0.6)
-    assert (tuned["precision"], tuned["recall"]) == (50, 33.3333)
-    assert tuned["f1"] == 40
 
 
 def test_mistakes():
-    encoder = Table({"a": [1, 0], "x": [0, np.nan]})
+    encoder = Table({"a": [1, 0]})
     with pytest.raises(InputError, match="`margin` must be one of.*`ratio`"):
         mine(encoder, ["a"], ["a"], "ration")
     with pytest.raises(InputError, match="`k` must be at least 1"):
         mine(encoder, ["a"], ["a"], k=0)
     with pytest.raises(InputError, match="`targets` must be at least 1"):
         mine(encoder, ["a"], [])
-    with pytest.raises(InputError, match="must be a list of sentences"):
-        mine(encoder, "a", ["a"])
-    with pytest.raises(InputError, match="Vectors must be finite"):
-        mine(encoder, ["a"], ["x"])
 
 
 def test_paraphrases_in_one_list():
@@ -197,17 +158,14 @@ def test_paraphrases_in_one_list():
 
 def write(folder, split, code="de", pairs=range(20), alone=15, shift=0):
     """Write a split: `pairs` have a translation, the other sentences have none."""
-    folder.mkdir(parents=True, exist_ok=True)
-    stem = folder / f"{code}-en.{split}"
     numbers = [shift + number for number in pairs]
-    others = {code: 1000, "en": 2000}
-    for language, start in others.items():
-        mine_ = numbers + [start + shift + number for number in range(alone)]
-        order = np.random.default_rng(len(language)).permutation(mine_)
-        rows = [f"{language}-{number}\t{language} {number}\n" for number in order]
-        stem.with_name(f"{stem.name}.{language}").write_text("".join(rows))
-    gold = [f"{code}-{number}\ten-{number}\n" for number in numbers]
-    stem.with_name(f"{stem.name}.gold").write_text("".join(gold))
+    for language, start in ((code, 1000), ("en", 2000)):
+        own = numbers + [start + shift + number for number in range(alone)]
+        order = np.random.default_rng(len(language)).permutation(own)
+        rows = [(f"{language}-{number}", f"{language} {number}") for number in order]
+        write_rows(folder / f"{code}-en.{split}.{language}", rows)
+    gold = [(f"{code}-{number}", f"en-{number}") for number in numbers]
+    write_rows(folder / f"{code}-en.{split}.gold", gold)
 
 
 def mined(part, *options, **more):
@@ -306,34 +264,27 @@ def test_broken_files(folder, ending, text, words):
         read_bucc(folder, "de")
 
 
-class Noisy:
-    """Vectors by text; a translation is its source and some noise."""
-
-    def __init__(self, pairs, noise, dim=6):
-        draw = np.random.default_rng(3)
-        self.table = {}
-        for source, target in pairs:
-            one = self.table.setdefault(source, draw.normal(size=dim))
-            self.table.setdefault(target, one + noise * draw.normal(size=dim))
-
-    def encode(self, texts):
-        return np.array([self.table[text] for text in texts])
+def noisy(pairs, noise):
+    """Return an encoder for which a translation is its source and some noise."""
+    draw, vectors = np.random.default_rng(3), {}
+    for source, target in pairs:
+        one = vectors.setdefault(source, draw.normal(size=6))
+        vectors.setdefault(target, one + noise * draw.normal(size=6))
+    return Table(vectors)
 
 
 def answers(encoder, pairs):
     """Return (cosine, is it a translation) of every answer, each query by itself."""
-    known, found = set(pairs), []
+    known, found, vectors = set(pairs), [], encoder.vectors
     sides = [list(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1)]
-
-    def cosine(one, other):
-        a, b = encoder.table[one], encoder.table[other]
-        return round(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)), 10)
-
     for way in (1, -1):
         queries, candidates = sides[::way]
         for query in queries:
             of = [
-                (cosine(query, other), (query, other)[::way] in known)
+                (
+                    cosine(vectors[query], vectors[other], 10),
+                    (query, other)[::way] in known,
+                )
                 for other in candidates
             ]
             found += [one for one in of if one[1]]
@@ -346,7 +297,7 @@ PAIRS = [(f"s{i}", f"t{i}") for i in range(60)] + [("s0", "t0 again"), ("s1 too"
 
 @pytest.mark.parametrize("precision", [0.6, 0.8, 0.95, 1.0])
 def test_lowest_threshold_of_the_precision(precision):
-    encoder = Noisy(PAIRS, noise=0.45)
+    encoder = noisy(PAIRS, noise=0.45)
     found = calibrate_threshold(encoder, [*PAIRS, PAIRS[0]], precision, name="made")
     scored = answers(encoder, PAIRS)
     total = sum(right for _, right in scored)
@@ -368,31 +319,28 @@ def test_lowest_threshold_of_the_precision(precision):
     assert (right, kept) == at(lowest) and 0 < right < total
     assert found["precision"] == round(100 * right / kept, 4) >= 100 * precision
     assert found["recall"] == round(100 * right / total, 4)
-    assert (found["pairs"], found["asked"], found["set"]) == (
-        62,
-        100 * precision,
-        "made",
-    )
+    assert (found["pairs"], found["set"]) == (62, "made")
+    assert found["asked"] == 100 * precision
 
 
 def test_no_threshold_where_nothing_is_found():
     pairs = [("a", "1"), ("b", "2")]
-    encoder = Noisy(pairs, noise=0)
-    encoder.table |= {"1": encoder.table["b"], "2": encoder.table["a"]}
+    encoder = noisy(pairs, noise=0)
+    encoder.vectors |= {"1": encoder.vectors["b"], "2": encoder.vectors["a"]}
     found = calibrate_threshold(encoder, pairs)
     assert found["cosine"] is found["precision"] is None and found["pairs"] == 2
 
 
 def test_without_any_wrong_answer_all_are_kept():
     pairs = [("a", "1"), ("a", "2")]
-    encoder = Noisy(pairs, noise=0.3)
+    encoder = noisy(pairs, noise=0.3)
     found = calibrate_threshold(encoder, pairs)
     lowest = min(cosine for cosine, _ in answers(encoder, pairs))
     assert found["cosine"] == pytest.approx(lowest) and found["recall"] == 100
 
 
 def test_thresholds_of_what_does_not_fit():
-    encoder = Noisy(PAIRS, noise=0)
+    encoder = noisy(PAIRS, noise=0)
     with pytest.raises(InputError, match="`precision` must be above 0 and at most 1"):
         calibrate_threshold(encoder, PAIRS, 1.5)
     with pytest.raises(InputError, match="`pairs` must be at least 1"):

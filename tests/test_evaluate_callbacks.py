@@ -25,10 +25,6 @@ def by_rank(encoder, **options):
     return ScoreCallback(encoder, lambda one: sts(one, ROWS), **options)
 
 
-def by_translation(encoder, **options):
-    return ScoreCallback(encoder, lambda one: retrieval(one, PAIRS), **options)
-
-
 class Linear:
     """A matrix as an encoder: each text has features that never change."""
 
@@ -74,7 +70,7 @@ def run():
     guides = encoder.goals[12:]
     callbacks = [
         by_error(encoder, guides, TEXTS[12:], every=3, best_weights=True),
-        by_translation(encoder, name="de"),
+        ScoreCallback(encoder, lambda one: retrieval(one, PAIRS), name="de"),
         by_rank(encoder, name="sts"),
     ]
     before = mse(encoder, guides, TEXTS[12:])["mse"]

@@ -22,17 +22,13 @@ def small_blocks(monkeypatch):
 
 def brute_force(queries, candidates, k):
     """Sort all cosines of each query: falling, then by row."""
-    cosines, rows = [], []
-    for query in np.asarray(queries, np.float64):
-        found = []
-        for row, candidate in enumerate(np.asarray(candidates, np.float64)):
-            product = np.linalg.norm(query) * np.linalg.norm(candidate)
-            cosine = query @ candidate / product if product else 0.0
-            found.append((-round(float(cosine), 10), row))
-        found = sorted(found)[:k]
-        cosines.append([-cosine for cosine, _ in found])
-        rows.append([row for _, row in found])
-    return np.array(cosines), np.array(rows)
+    units = []
+    for vectors in (np.asarray(queries, float), np.asarray(candidates, float)):
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        units.append(vectors / np.where(lengths, lengths, 1))
+    cosines = (units[0] @ units[1].T).round(10)
+    rows = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(cosines, rows, axis=1), rows
 
 
 def same(found, expected):

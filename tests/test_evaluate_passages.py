@@ -201,11 +201,7 @@ def test_in_a_recipe(tmp_path):
     ("name", "content", "message"),
     [
         ("queries", b"", "queries.tsv` is empty"),
-        (
-            "queries",
-            b"id\ttext\n",
-            "queries.tsv` must hold _id TAB text.*only a header",
-        ),
+        ("queries", b"id\ttext\n", "must hold _id TAB text.*only a header"),
         ("passages", b"p1\tA\np1\tB\n", "passages.tsv`, line 2: an id .*'p1' again"),
         ("passages", b"p1\tA\tB\n", "line 1: a line must have 2 fields.*Received: 3"),
         ("passages", b"p1\tA\np2\t\xe4\n", "passages.tsv`, line 2: text must be UTF-8"),

@@ -5,7 +5,7 @@ from small_recipe import sentences, write_rows
 from table_encoder import Table, made_rows
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import SETS, score_set
+from keras_msd.evaluate import score_set
 from keras_msd.evaluate.rows import (
     asked_sets,
     check_evaluation_files,
@@ -14,7 +14,6 @@ from keras_msd.evaluate.rows import (
     score_row,
     score_teacher_row,
 )
-from keras_msd.evaluate.sets import score_labels
 from keras_msd.recipes import load_recipe
 
 
@@ -105,18 +104,10 @@ def test_unfinished_models_and_teachers_get_less(data):
 
 def test_all_missing_files_are_named_at_once(data):
     asked = recipe("examples", "stbs", "tatoeba", languages={"examples": ["de", "fr"]})
-    with pytest.raises(InputError) as error:
+    words = r"`x` at scale lab needs files.*examples\.dev\.fr\..*Did you mean `stsb`\?"
+    words += r".*stbs\.dev\.en\..*tatoeba` does not exist.*change `\[evaluate\]`"
+    with pytest.raises(InputError, match=words):
         check_evaluation_files(asked, data)
-    for part in (
-        "`x` at scale lab needs files",
-        "examples.dev.fr.tsv.gz",
-        "stbs.dev.en.tsv.gz",
-        "`stbs` is not one of the known sets",
-        "Did you mean `stsb`?",
-        "tatoeba` does not exist",
-        "change `[evaluate]`",
-    ):
-        assert part in str(error.value)
     check_evaluation_files(recipe("examples"), data)
     assert len(evaluation_files(recipe("examples"), data)) == 2
     with pytest.raises(InputError, match=r"`stbs` is not one.*mean `stsb`\?"):
@@ -159,13 +150,3 @@ def test_what_is_said_of_other_sets_is_left_out():
     given["evaluate.languages.tatoeba"] = "all"
     assert load_recipe("demo", None, given).evaluate.languages == {"tatoeba": ("all",)}
     assert ours.splits == {"examples": "dev", "tatoeba": "test"}
-
-
-def test_names_and_labels_of_scores():
-    assert list(score_labels()) == [
-        *("cross_lingual", "monolingual", "retrieval", "retrieval_others"),
-        *("held_out", "un", "bucc", "ndcg_at_10"),
-    ]
-    assert score_labels()["retrieval_others"] == "retrieval, other languages"
-    assert score_labels()["un"] == "UN" and score_labels()["retrieval"] == ""
-    assert all(record.splits for record in SETS.values())

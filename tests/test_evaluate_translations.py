@@ -1,6 +1,5 @@
 """Retrieval of translations against loops and sentence-transformers; its sets."""
 
-import gzip
 import json
 import sys
 from dataclasses import replace
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from small_recipe import write_rows
-from table_encoder import ByNumber, Table
+from table_encoder import ByNumber, Table, cosine
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import (
@@ -20,7 +19,6 @@ from keras_msd.evaluate import (
     retrieval_languages,
     score_set,
     sts,
-    sts_tracks,
     translations,
 )
 from keras_msd.evaluate.parts import read_parts
@@ -29,17 +27,10 @@ from keras_msd.evaluate.translations import find_un, score_un
 
 
 def brute_force(encoder, queries, sentences):
-    hits = 0
-    for row, query in enumerate(queries):
-        best, place = -2.0, -1
-        for column, sentence in enumerate(sentences):
-            a, b = encoder.vectors[query], encoder.vectors[sentence]
-            a, b = np.asarray(a, float), np.asarray(b, float)
-            cosine = round(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)), 6)
-            if cosine > best:  # the first maximum stays
-                best, place = cosine, column
-        hits += place == row
-    return 100 * hits / len(queries)
+    """Return how many queries in 100 have their sentence first, or tied before all."""
+    sides = [[encoder.vectors[text] for text in it] for it in (queries, sentences)]
+    cosines = np.array([[cosine(a, b, 6) for b in sides[1]] for a in sides[0]])
+    return 100 * np.mean(cosines.argmax(axis=1) == np.arange(len(queries)))
 
 
 def check(scores, encoder, pairs):
@@ -115,9 +106,6 @@ def test_nothing_to_score_is_an_error():
         retrieval(Table(), [])
     with pytest.raises(InputError, match="`languages` must be at least 1"):
         retrieval_languages(Table(), {})
-    broken = Table({"a": [np.nan, 1], "b": [1, 1]})
-    with pytest.raises(InputError, match="must be finite"):
-        retrieval(broken, [("a", "b")])
 
 
 GOLDEN = Path(__file__).parent / "golden" / "evaluators"
@@ -138,11 +126,6 @@ def test_similarity_as_sentence_transformers_has_it(golden):
     assert len(set(map(tuple, rows))) < len(rows)  # pairs that occur twice
     scores = sts(golden["student"], rows)
     assert scores["spearman"] / 100 == pytest.approx(expected, abs=1e-6)
-    halves = {"a": rows, "b": rows[:40]}
-    tracks = sts_tracks(golden["student"], halves)
-    assert tracks == {
-        name: sts(golden["student"], own)["spearman"] for name, own in halves.items()
-    }
 
 
 def test_translation_as_sentence_transformers_has_it(golden):
@@ -155,8 +138,6 @@ def test_translation_as_sentence_transformers_has_it(golden):
     }.items():
         assert scores[ours] / 100 == pytest.approx(expected[theirs], abs=1e-6)
     assert scores["pairs"] == 60 and scores["primary"] == "precision"
-    found = retrieval(golden["student"], golden["pairs"])
-    assert scores["precision"] == found["precision"]
 
 
 def test_mse_as_sentence_transformers_has_it(golden):
@@ -174,8 +155,6 @@ def test_mse_as_sentence_transformers_has_it(golden):
         (np.zeros((1, 2)), ["a", "b"], r"teacher \(1, 2\), encoder \(2, 2\)"),
         (np.zeros((2, 3)), ["a", "b"], r"teacher \(2, 3\), encoder \(2, 2\)"),
         (np.full((2, 2), np.nan), ["a", "b"], "Received: NaN or infinity"),
-        (np.zeros((2, 2)), ["a", "broken"], "for 1 of 2 sentences, the first 'broken'"),
-        (np.zeros((1, 2)), "a", "must be a list"),
         (np.zeros((0, 2)), [], r"teacher \(0, 2\)"),
     ],
 )
@@ -184,7 +163,7 @@ def test_mse_of_what_does_not_fit(guides, texts, message):
         def encode(self, texts):
             return super().encode(texts) if texts else np.zeros((0, 2))
 
-    encoder = Empty({"a": [1, 2], "b": [0, -1], "broken": [np.inf, 0]}, dim=2)
+    encoder = Empty({"a": [1, 2], "b": [0, -1]}, dim=2)
     with pytest.raises(InputError, match=message):
         mse(encoder, guides, texts)
 
@@ -194,10 +173,9 @@ def made_pairs(code, pairs=6):
 
 
 def write_laser(folder, code, rows):
-    folder.mkdir(parents=True, exist_ok=True)
     for ending, side in (("eng", 0), (code, 1)):
-        text = "".join(f"{row[side]}\n" for row in rows)
-        (folder / f"tatoeba.{code}-eng.{ending}").write_text(text, encoding="utf-8")
+        lines = [(row[side],) for row in rows]
+        write_rows(folder / f"tatoeba.{code}-eng.{ending}", lines)
 
 
 def write_ours(folder, code, rows):
@@ -252,15 +230,10 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(translations, "STREAMED", 7)
 
 
-def write_un(folder, pairs, code="fr", packed=False):
-    folder.mkdir(parents=True, exist_ok=True)
-    for ending, side in zip(("en", code), zip(*pairs, strict=True), strict=True):
-        path = folder / f"UNv1.0.en-{code}.{ending}"
-        data = "".join(f"{text}\n" for text in side).encode()
-        if packed:
-            path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(data))
-        else:
-            path.write_bytes(data)
+def write_un(folder, pairs, code="fr", packed=""):
+    for ending, side in (("en", 0), (code, 1)):
+        lines = [(pair[side],) for pair in pairs]
+        write_rows(folder / f"UNv1.0.en-{code}.{ending}{packed}", lines)
 
 
 def score_of_un(folder, languages, encoder=None, **options):
@@ -269,12 +242,9 @@ def score_of_un(folder, languages, encoder=None, **options):
 
 
 def test_folder_as_it_unpacks(tmp_path):
-    write_un(
-        tmp_path / "en-fr",
-        [*LINES[:40], *LINES[:40:2], *LINES[40:], LINES[3]],
-    )
+    write_un(tmp_path / "en-fr", [*LINES[:40], *LINES[:40:2], *LINES[40:], LINES[3]])
     spanish = [(f"en {number}", f"es {number}") for number in range(30)]
-    write_un(tmp_path, spanish, "es", packed=True)
+    write_un(tmp_path, spanish, "es", packed=".gz")
     french = retrieval(ByNumber(), LINES)["source_to_target"]
     tracks = {
         "en-fr": french,

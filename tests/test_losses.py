@@ -174,9 +174,9 @@ GOALS = (
 )
 
 
-def ranking(margin, scale, others=False):
-    """Return equation 2, scaled, in both directions."""
-    logits = np.where(others, NEVER, scale * (S - margin * np.eye(4)))
+def ranking(margin, scale, others=False, cosines=S):
+    """Return equation 2, scaled, in both directions, for each row."""
+    logits = np.where(others, NEVER, scale * (cosines - margin * np.eye(len(cosines))))
     return -np.diag(log_softmax(logits)) - np.diag(log_softmax(logits.T))
 
 

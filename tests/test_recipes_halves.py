@@ -1,7 +1,6 @@
 """`evaluate.part` of a recipe: what rows, curves and weights are chosen on."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,8 +15,6 @@ from keras_msd.recipes import load_recipe
 from keras_msd.recipes.labelled import ScoredRows
 
 pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
-
-RESULTS = Path(__file__).parents[1] / "benchmarks/results"
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def measure_corpus(systems: dict[str, Embed], given: argparse.Namespace) -> Any:
     """Return sentences a second and milliseconds of single long texts."""
     from keras_msd import load_encoder
 
-    texts = sentences(given.data / "parallel/train", given.sentences, of_a_file=10**9)
+    texts = sentences(given.data / "parallel/train", given.sentences, of_a_file=2000)
     encoder = load_encoder(given.encoder)
     single = {n: of_tokens(given.calls, texts, n, encoder) for n in LONG}
     blocks = [texts[number :: given.rounds] for number in range(given.rounds)]

@@ -16,7 +16,7 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 
-# Leaves AVX-512 unused in oneDNN, XLA, torch, MKL and NumPy.
+# Leaves AVX-512 unused in oneDNN, XLA, torch and MKL.
 LIMITS = {
     "all": {},
     "avx2": {
@@ -24,7 +24,6 @@ LIMITS = {
         "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
         "ATEN_CPU_CAPABILITY": "avx2",
         "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-        "OPENBLAS_CORETYPE": "Haswell",
     },
 }
 

@@ -175,7 +175,13 @@ def test_numbers_of_the_summaries_are_those_of_the_files():
         f"{100 * longer['student'][it] / longer['assistant'][it]:.1f} %"
         for it in ("cross_lingual", "monolingual")
     ]
-    numbers = [*kept, stage_4, f"{twelve:.1f} %", f"{three:.1f} %", f"{ended - begun:.1f}"]
+    numbers = [
+        *kept,
+        stage_4,
+        f"{twelve:.1f} %",
+        f"{three:.1f} %",
+        f"{ended - begun:.1f}",
+    ]
     for table_, lower, upper in (
         ("msd_ablations", "student_nomclnorec", "student_norec"),
         ("msd_sizes", "student_b128", "student"),

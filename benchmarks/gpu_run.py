@@ -183,8 +183,8 @@ def measured(
 
 
 def steps_of(updates: int, pairs: int) -> int:
-    """Return fewer steps for larger batches, eight at least."""
-    return max(min(updates, 8), updates * 256 // pairs)
+    """Return `updates`, or for more than 256 pairs fewer, but eight if it can be."""
+    return min(updates, max(8, updates * 256 // pairs))
 
 
 def in_torch(fields: dict[str, int], pairs: int, given: Any) -> dict[str, float]:

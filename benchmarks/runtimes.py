@@ -54,7 +54,7 @@ def as_peers_do(path: Path, target: Path) -> None:
 
 
 def peer(name: str, folder: Path) -> Embed:
-    """Return the peer in onnxruntime, int8: texts to vectors."""
+    """Return the peer in onnxruntime, int8, on the cores of this process."""
     import onnxruntime
     from tokenizers import Tokenizer
 
@@ -70,7 +70,8 @@ def peer(name: str, folder: Path) -> Embed:
     encoder.export(folder / "exact", format="onnx")
     as_peers_do(folder / "exact" / "model.onnx", folder / "model.onnx")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    if hasattr(os, "sched_getaffinity"):
+        options.intra_op_num_threads = len(os.sched_getaffinity(0))
     session = onnxruntime.InferenceSession(folder / "model.onnx", options)
     tokenizer = Tokenizer.from_file(str(description))
     tokenizer.enable_padding(pad_id=encoder.tokenizer.pad_id)
@@ -194,7 +195,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=20_000)
     parser.add_argument("--out", type=Path, default=RESULT)
     given = parser.parse_args()
-    if given.data is None:
+    if given.data is None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as name:
         systems = {}

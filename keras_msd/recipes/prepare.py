@@ -421,6 +421,17 @@ def start_student(
     encoder.save(folder / "encoder")
 
 
+def refit_layers(
+    run: Run, folder: Path, student: str, assistant: str, count: int
+) -> dict[str, Any]:
+    """Refit a student's layers to the assistant that they were copied from."""
+    encoder, draw = run.encoder(student), np.random.default_rng(run.seed("refitted"))
+    lines = lines_of_languages(run.texts, count, draw)
+    pruning.refit_layers(encoder, run.encoder(assistant), lines)
+    encoder.save(folder / "encoder")
+    return {"texts": len(lines)}
+
+
 def thin_deep_student(
     run: Run,
     folder: Path,

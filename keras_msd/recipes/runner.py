@@ -337,6 +337,16 @@ class Steps:
             row["name"] = f"{name}, {prepare.FROM_ASSISTANT[begun]} start"
             row["stage"] = f"{begun}_start"
             self.add_score(last, row, full=False)
+        if settings.refit:
+            last = self.add_start(
+                "refitted",
+                prepare.refit_layers,
+                student=last,
+                assistant=left.get(settings.layers),
+                count=settings.refit,
+            )
+            row |= {"name": f"{name}, refitted layers", "stage": "refitted"}
+            self.add_score(last, row, full=False)
         for done, (stage, of_stage) in enumerate(stages.items(), 1):
             last = self.add_stage(stage, of_stage, last, guide)
             row |= {"name": f"{name}, {stage}", "kind": "stage", "stage": stage}

@@ -249,6 +249,8 @@ class StudentSettings(Settings):
     of the embedding block: "random", "standard_normal" as in the authors' code, the
     "svd" of the assistant's table, or that table "ordered": in the directions whose
     means over a sentence best find its translation (`starts.order_dimensions`).
+    `refit` sentences of all languages alike then adapt layers that run once to that
+    block (`starts.refit_layers`).
 
     "thin_deep": no assistant; a `row` of `models.ROWS`, changed by `num_layers`,
     `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout`, or these alone. `start`
@@ -272,6 +274,7 @@ class StudentSettings(Settings):
     bottleneck_dim: Count | None = None
     hidden_dim: Count | None = None
     start: Literal[TableStart, "svd", "ordered", "ridge"] = "random"
+    refit: Count | None = None
     layers: AssistantState = "trained"
     unit_from: UnitFrom = "first"
     max_length: Count | None = None

@@ -2,7 +2,7 @@
 
 import abc
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -17,6 +17,8 @@ from keras_msd.progress import track
 
 Weights = dict[str, np.ndarray]
 SENTENCES = 32  # of equal length, that are run at a time
+# What a student has in common with the assistant that its layers are refitted to.
+SHARED = "num_layers hidden_dim activation normalize_first layer_norm_epsilon".split()
 
 
 def prune_width(
@@ -67,33 +69,89 @@ def prune_width(
         (3, 4, 8)
     """
     above(0, ridge=ridge)
+    texts = _some(texts)
+    fields = _fields(encoder, num_heads, intermediate_dim)
+    pruned = encoder.with_config(origin="prune_width", **fields)
+    counts = pruned.config.num_heads, pruned.config.intermediate_dim
+    values = encoder.weights()
+    embedded = [*_embedded(encoder, values, texts)]
+    layers = _layers(encoder.config, "Pruning layers")
+    _fit_layers(layers, values, values.copy(), embedded, embedded, ridge, counts)
+    pruned.set_weights(values, origin="the pruned encoder")
+    return pruned
+
+
+def refit_layers(
+    student: Encoder, assistant: Encoder, texts: Iterable[str], ridge: float = 1e-4
+) -> None:
+    """Refit a student's layers to an assistant that they were copied from, in place.
+
+    A copied layer expects the residual stream of the assistant. A student whose token
+    embeddings are narrower, or whose layers have fewer heads or neurons, gives it
+    another one. From the first layer to the last, least squares change the output
+    matrix and bias of each sublayer, as in `prune_width`, so that the student's
+    residual stream comes near to the assistant's. Nothing is trained.
+
+    Memory: as `prune_width`.
+
+    Args:
+        student: Encoder with as many layers as the assistant, each with weights of its
+            own.
+        assistant: Encoder with the same tokenizer and `hidden_dim`.
+        texts: Some thousand sentences like those that will be encoded, with the prompt
+            if there is one.
+        ridge: Weight of the penalty.
+
+    Raises:
+        InputError: One of them has no layers, repeats them or is an artefact; their
+            tokenizers, numbers or kinds of layers differ; there are no texts; or
+            `ridge` is not positive.
+
+    Source: ours, after He et al. 2017.
+
+    Example:
+        >>> assistant = msd.testing.tiny_encoder(bottleneck_dim=None)
+        >>> student = msd.testing.tiny_encoder(bottleneck_dim=16)
+        >>> texts = ["The cat sleeps.", "Die Katze schläft."]
+        >>> msd.starts.refit_layers(student, assistant, texts)
+    """
+    above(0, ridge=ridge)
+    texts = _some(texts)
+    both = _with_layers(student).config, _with_layers(assistant).config
+    differing = [name for name in SHARED if len({getattr(it, name) for it in both}) > 1]
+    if student.tokenizer.fingerprint != assistant.tokenizer.fingerprint:
+        differing.append("tokenizer")
+    if differing:
+        raise InputError(
+            "`student` must have its assistant's tokenizer, hidden_dim and kind of "
+            f"layers. Received others: {', '.join(differing)}. Give the assistant that "
+            "it was made from."
+        )
+    given, values = assistant.weights(), student.weights()
+    length = min(student.max_length, assistant.max_length)
+    goals = [*_embedded(assistant, given, texts, length)]
+    own = [*_embedded(student, values, texts, length)]
+    layers = _layers(student.config, "Refitting layers")
+    _fit_layers(layers, values, given, goals, own, ridge)
+    student.set_weights(values, origin="the refitted layers")
+
+
+def _some(texts: Iterable[str]) -> list[str]:
     texts = sentences(texts)
     if not texts:
         raise InputError(
             "`texts` must have sentences. Received: none. Give some hundred, such as "
             "the encoder will see."
         )
-    fields = _fields(encoder, num_heads, intermediate_dim)
-    pruned = encoder.with_config(origin="prune_width", **fields)
-    counts = pruned.config.num_heads, pruned.config.intermediate_dim
-    values = encoder.weights()
-    full = own = [*_embedded(encoder, values, texts)]
-    sublayers = _Attention(encoder.config), _FeedForward(encoder.config)
-    layers = range(encoder.config.num_layers)
-    for index in track(layers, total=len(layers), what="Pruning layers"):
-        path = f"body/block_{index}/"
-        for sublayer, count in zip(sublayers, counts, strict=True):
-            weights = sublayer.weights(values, path)
-            weights, full, own = _prune(sublayer, weights, count, full, own, ridge)
-            values |= {path + name: value for name, value in weights.items()}
-    pruned.set_weights(values, origin="the pruned encoder")
-    return pruned
+    return texts
 
 
-def _fields(
-    encoder: Encoder, num_heads: int | None, intermediate_dim: int | None
-) -> dict[str, Any]:
-    """Return the fields of `EncoderConfig` that differ in the pruned encoder."""
+def _with_layers(encoder: Any) -> Encoder:
+    """Return an encoder whose layers have weights of their own.
+
+    Raises:
+        InputError: It has none.
+    """
     encoder = getattr(encoder, "keras_encoder", encoder)
     if not isinstance(encoder, Encoder):
         raise InputError(
@@ -104,9 +162,17 @@ def _fields(
     if config.repeats != 1 or not config.num_layers:
         raise InputError(
             "`encoder` must have layers, each with weights of its own. Received: "
-            f"num_layers={config.num_layers}, repeats={config.repeats}. Prune the "
+            f"num_layers={config.num_layers}, repeats={config.repeats}. Give the "
             "encoder whose layers were copied."
         )
+    return encoder
+
+
+def _fields(
+    encoder: Encoder, num_heads: int | None, intermediate_dim: int | None
+) -> dict[str, Any]:
+    """Return the fields of `EncoderConfig` that differ in the pruned encoder."""
+    config = _with_layers(encoder).config
     given = {"num_heads": num_heads, "intermediate_dim": intermediate_dim}
     kept = {name: count for name, count in given.items() if count is not None}
     check_kept(config, kept)
@@ -132,13 +198,13 @@ def check_kept(shape: Any, kept: Mapping[str, int]) -> None:
 
 
 def _embedded(
-    encoder: Encoder, weights: Weights, texts: list[str]
+    encoder: Encoder, weights: Weights, texts: list[str], max_length: int | None = None
 ) -> Iterator[np.ndarray]:
     """Yield the embedded tokens of sentences of one length, `(n, length, hidden)`."""
     config = encoder.config
     places = weights["embedding/position"][config.position_offset :]
     by_length: dict[int, list[list[int]]] = {}
-    for row in encoder.tokenizer.encode(texts, encoder.max_length):
+    for row in encoder.tokenizer.encode(texts, max_length or encoder.max_length):
         by_length.setdefault(len(row), []).append(row)
     for length, rows in sorted(by_length.items()):  # so that nothing is padded
         for some in in_chunks(rows, SENTENCES):
@@ -250,52 +316,87 @@ class _FeedForward(_Sublayer):
         return keras.ops.convert_to_numpy(activate(neurons))[:, :, np.newaxis]
 
 
-def _prune(
-    sublayer: _Sublayer,
-    weights: Weights,
-    count: int,
+def _layers(config: EncoderConfig, what: str) -> Iterator[tuple[str, _Sublayer, int]]:
+    """Yield the path of each layer with each of its sublayers and that one's place."""
+    sublayers = _Attention(config), _FeedForward(config)
+    for index in track(range(config.num_layers), total=config.num_layers, what=what):
+        for place, sublayer in enumerate(sublayers):
+            yield f"body/block_{index}/", sublayer, place
+
+
+def _fit_layers(
+    layers: Iterable[tuple[str, _Sublayer, int]],
+    values: Weights,
+    given: Weights,
     full: list[np.ndarray],
     own: list[np.ndarray],
     ridge: float,
-) -> tuple[Weights, list[np.ndarray], list[np.ndarray]]:
-    """Prune a sublayer.
+    counts: Sequence[int] | None = None,
+) -> None:
+    """Fit the outputs of every sublayer, from the first to the last.
 
     Args:
-        sublayer: Which.
-        weights: The whole encoder's.
-        count: Units that stay.
-        full: The whole encoder's residual stream before it, one array a batch.
-        own: The pruned encoder's.
+        layers: What `_layers` yields.
+        values: The smaller encoder's weights, changed in place.
+        given: The whole encoder's.
+        full: The whole encoder's embedded tokens, one array a batch.
+        own: The smaller encoder's.
         ridge: Weight of the penalty.
+        counts: Heads and neurons of the whole encoder that stay. None: the smaller
+            encoder has its heads and neurons already.
+    """
+    for path, sublayer, place in layers:
+        weights = sublayer.weights(given, path)
+        moments, goals = [], []
+        for hidden in full:
+            units = sublayer.units(weights, sublayer.before(weights, hidden))
+            goals.append(sublayer.summed(weights, hidden, units))
+            if counts is not None:
+                moments.append(_moments(units))
+        if counts is None:
+            start = sublayer.weights(values, path)
+        else:
+            variances = _variances(moments, weights[f"{sublayer.output}/kernel"])
+            kept = np.argsort(-variances, kind="stable")[: counts[place]]
+            start = sublayer.of_units(weights, np.sort(kept))
+        own = _fit_outputs(sublayer, start, goals, own, ridge)
+        values |= {path + name: value for name, value in start.items()}
+        full = [sublayer.after(weights, goal) for goal in goals]
+
+
+def _fit_outputs(
+    sublayer: _Sublayer,
+    weights: Weights,
+    goals: list[np.ndarray],
+    own: list[np.ndarray],
+    ridge: float,
+) -> list[np.ndarray]:
+    """Change the output matrix and bias in `weights` so that the sums meet the goals.
 
     Returns:
-        Weights of the pruned sublayer, and both residual streams behind it.
+        The residual stream behind the sublayer.
     """
-    moments, sums = [], []
-    for hidden in full:
-        units = sublayer.units(weights, sublayer.before(weights, hidden))
-        rows = np.ascontiguousarray(units.transpose(1, 2, 0))
-        products = (rows @ rows.swapaxes(1, 2)).astype(np.float64)
-        moments.append((len(units), units.sum(axis=0, dtype=np.float64), products))
-        sums.append(sublayer.summed(weights, hidden, units))
-    kernel, bias = f"{sublayer.output}/kernel", f"{sublayer.output}/bias"
-    variances = _variances(moments, weights[kernel])
-    kept = np.sort(np.argsort(-variances, kind="stable")[:count])
-    pruned = sublayer.of_units(weights, kept)
     outputs, missing = [], []
-    for goal, hidden in zip(sums, own, strict=True):
-        units = sublayer.units(pruned, sublayer.before(pruned, hidden))
-        lack = goal - sublayer.summed(pruned, hidden, units)
+    for goal, hidden in zip(goals, own, strict=True):
+        units = sublayer.units(weights, sublayer.before(weights, hidden))
+        lack = goal - sublayer.summed(weights, hidden, units)
         outputs.append(units.reshape(len(units), -1))
         missing.append(lack.reshape(len(units), -1))
     change, shift = _least_squares(outputs, missing, ridge)
-    pruned[kernel] = pruned[kernel] + change.reshape(pruned[kernel].shape)
-    pruned[bias] = pruned[bias] + shift
-    own = [
-        sublayer.after(pruned, sublayer.summed(pruned, hidden, units))
+    kernel, bias = f"{sublayer.output}/kernel", f"{sublayer.output}/bias"
+    weights[kernel] = weights[kernel] + change.reshape(weights[kernel].shape)
+    weights[bias] = weights[bias] + shift
+    return [
+        sublayer.after(weights, sublayer.summed(weights, hidden, units))
         for hidden, units in zip(own, outputs, strict=True)
     ]
-    return pruned, [sublayer.after(weights, goal) for goal in sums], own
+
+
+def _moments(units: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
+    """Return the number of tokens, and the sum and products of each unit's outputs."""
+    rows = np.ascontiguousarray(units.transpose(1, 2, 0))
+    products = (rows @ rows.swapaxes(1, 2)).astype(np.float64)
+    return len(units), units.sum(axis=0, dtype=np.float64), products
 
 
 def _variances(
@@ -307,7 +408,7 @@ def _variances(
     `W' C W`: the sum over the stream's dimensions.
 
     Args:
-        moments: Of each batch: number of tokens, sum and products of the outputs.
+        moments: What `_moments` returns for each batch.
         kernel: The output matrix.
     """
     count, total, products = (

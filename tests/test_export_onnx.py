@@ -220,19 +220,19 @@ def test_rows_are_those_of_the_stored_table(name, width):
     np.testing.assert_allclose(found, expected[ids], rtol=1e-6)
 
 
-def rounded(rows):
-    """Return rows rounded to 8 bits, by the definition."""
-    scales = np.abs(rows).max(axis=-1, keepdims=True) / 127
+def rounded(rows, largest=127):
+    """Return rows rounded to numbers up to `largest`, by the definition."""
+    scales = np.abs(rows).max(axis=-1, keepdims=True) / largest
     return np.rint(rows / scales) * scales
 
 
-@pytest.mark.parametrize("name,bits", [("int8", 8), ("int4", 4)])
+@pytest.mark.parametrize("name,bits,largest", [("int8", 8, 127), ("int4", 4, 64)])
 @pytest.mark.parametrize("rows", [128, 88, 3])
-def test_products_are_those_of_rounded_inputs_and_kernels(name, bits, rows):
+def test_products_are_those_of_rounded_inputs_and_kernels(name, bits, largest, rows):
     kernel, inputs = normal(rows, 24), normal(2, 5, rows)[..., ::-1].copy()
     inputs[1] *= 1000  # each token has a scale of its own
     stored = quantize_table(kernel.T, bits).dequantize()
-    expected = rounded(inputs.astype(np.float64)) @ rounded(stored).T
+    expected = rounded(inputs.astype(np.float64)) @ rounded(stored, largest).T
     graph = Graph()
     product = Weights(graph, SCHEMES[name]).product("x", kernel)
     found = run_graph(graph, product, [2, 5, 24], x=inputs)
@@ -240,6 +240,18 @@ def test_products_are_those_of_rounded_inputs_and_kernels(name, bits, rows):
     error = np.abs((found - expected) / sizes)
     assert np.median(error) < 1e-6
     assert error.max() < np.abs(kernel).max() / 127  # a number at .5 rounded otherwise
+
+
+@pytest.mark.parametrize("name", ["int8", "int4"])
+def test_sums_of_the_largest_products_are_whole(name):
+    """They would be cut where a processor sums pairs of products in 16 bits."""
+    signs = np.where(np.arange(64) % 4 < 2, 1.0, -1.0).astype(np.float32)
+    kernel = np.stack([np.ones(64), -np.ones(64), signs], 1).astype(np.float32)
+    inputs = np.stack([np.ones(64), -np.ones(64), signs]).astype(np.float32)
+    graph = Graph()
+    product = Weights(graph, SCHEMES[name]).product("x", kernel)
+    found = run_graph(graph, product, [3, 3], x=inputs)
+    np.testing.assert_allclose(found, inputs @ kernel, rtol=1e-5)
 
 
 def test_products_of_zeros_are_zeros():

@@ -294,7 +294,8 @@ def load_artefact(path: str | Path, threads: int | None = None) -> Artefact:
     Args:
         path: The artefact's folder, or the model file in it (`model.tflite`,
             `model.onnx`, `1/saved_model.pb`).
-        threads: Maximum number of threads; None for the runtime's default.
+        threads: Maximum number of threads; by default one for each usable processor.
+            MediaPipe has one, and TensorFlow's default is its own.
 
     Raises:
         InputError: The artefact is missing, damaged or without a card, its format is

@@ -13,6 +13,7 @@ from keras_msd.checks import InputError, existing_file, explained, none_of, requ
 from keras_msd.export.formats import Run
 from keras_msd.export.huggingface import bert_tensors, check_bert
 from keras_msd.export.proof import check_ids
+from keras_msd.light import usable_processors
 from keras_msd.models.network import EncoderConfig
 from keras_msd.quantize import to_integers
 from keras_msd.tokenizers.sentencepiece import parse
@@ -93,7 +94,8 @@ def load(path: str | Path, threads: int | None = None) -> Run:
 
     Args:
         path: The folder that `write` wrote.
-        threads: How many threads llama.cpp may use; by default one.
+        threads: How many threads llama.cpp may use; by default one for each usable
+            processor.
 
     Raises:
         InputError: The file is missing, damaged or another model, or llama-cpp-python
@@ -129,7 +131,7 @@ def load(path: str | Path, threads: int | None = None) -> Run:
 def _open(path: Path, threads: int | None = None, **options: Any) -> Any:
     """Return a `llama_cpp.Llama`; `options` are its own."""
     library = require("llama_cpp", EXTRA, "A GGUF file")
-    count = threads or 1
+    count = threads or usable_processors()
     options |= {"n_threads": count, "n_threads_batch": count, "verbose": False}
     with explained(
         lambda error: f"llama.cpp cannot load `{path}`: {error}. Export it again.",

@@ -146,7 +146,7 @@ def load(path: str | Path, threads: int | None = None, name: str = FILE) -> Run:
 
     Args:
         path: The folder that `write` wrote.
-        threads: How many threads onnxruntime may use; by default its own choice.
+        threads: As in `onnx_files.load_ids`.
         name: Name of the file in `onnx/`.
 
     Raises:

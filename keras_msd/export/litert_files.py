@@ -5,9 +5,11 @@ runtimes skip it.
 """
 
 import io
+import queue
 import threading
 import weakref
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy as np
 from keras_msd.checks import InputError, existing_file, explained, require
 from keras_msd.export.formats import Run
 from keras_msd.export.portable import TokenRun, load_portable
+from keras_msd.light import usable_processors
 from keras_msd.runtimes import sieved_stderr
 
 FILE = "model.tflite"
@@ -72,7 +75,8 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
     Args:
         path: The folder with `model.tflite`, whose checksum `read_card` has compared:
             LiteRT trusts the offsets in a model, and a damaged one can end the process.
-        threads: How many the runtime may use; by default one.
+        threads: How many sentences it may embed at a time, each on one thread; by
+            default as many as there are usable processors.
 
     Raises:
         InputError: There is no model, it is not one of ours, or LiteRT is not
@@ -85,28 +89,46 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
     def foreign(error: Exception) -> str:
         return f"`{file}` is no LiteRT model of token ids: {error}. Export it again."
 
-    with explained(foreign, RuntimeError, ValueError, KeyError):
-        interpreter = runtime.Interpreter(str(file), num_threads=threads or 1)
+    def opened() -> Any:
+        interpreter = runtime.Interpreter(str(file), num_threads=1)
         with sieved_stderr():  # XNNPACK notes its first use
             interpreter.allocate_tensors()
-        call = interpreter.get_signature_runner(SIGNATURE)
+        return interpreter.get_signature_runner(SIGNATURE)
+
+    with explained(foreign, RuntimeError, ValueError, KeyError):
+        call = opened()
         inputs, outputs = call.get_input_details(), call.get_output_details()
         width = int(outputs["embedding"]["shape"][-1])
         if set(inputs) != set(INPUTS):
             raise ValueError(f"its inputs are {', '.join(inputs)}")
 
-    # An interpreter has one set of tensors, which the next call resizes and fills.
-    lock = threading.Lock()
+    count = threads or usable_processors()
+    # An interpreter has one set of tensors, which a call resizes and fills, so it works
+    # for one thread at a time. Those behind the first are made when they are needed.
+    idle: queue.LifoQueue[Any] = queue.LifoQueue()
+    opening = threading.Lock()  # of the process's stderr
+    for runner in [None] * (count - 1) + [call]:
+        idle.put(runner)
+
+    def vector(ids: list[int]) -> Any:
+        token_ids = np.array([ids], np.int32)
+        runner = idle.get()
+        try:
+            if runner is None:
+                with opening:
+                    runner = opened()
+            mask = np.ones_like(token_ids)
+            return runner(token_ids=token_ids, padding_mask=mask)["embedding"][0]
+        finally:
+            idle.put(runner)
 
     def embed(rows: list[list[int]]) -> np.ndarray:
-        vectors = np.empty((len(rows), width), np.float32)
-        for row, ids in enumerate(rows):
-            token_ids = np.array([ids], np.int32)
-            mask = np.ones_like(token_ids)
-            with lock:
-                vector = call(token_ids=token_ids, padding_mask=mask)["embedding"]
-            vectors[row] = vector
-        return vectors
+        if min(len(rows), count) < 2:
+            vectors = list(map(vector, rows))
+        else:
+            with ThreadPoolExecutor(min(len(rows), count)) as pool:
+                vectors = list(pool.map(vector, rows))
+        return np.array(vectors, np.float32).reshape(len(rows), width)
 
     return TokenRun(tokenizer, embed)
 

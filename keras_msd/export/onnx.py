@@ -55,10 +55,14 @@ OPSETS = {"": OPSET, "ai.onnx.ml": 4, "ai.onnx.contrib": 1, "com.microsoft": 1}
 IR_VERSION = 11  # goes with opset 23
 FLOAT, STRING = TensorProto.FLOAT, TensorProto.STRING
 BOOL, INT32, INT64 = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64
-UINT8 = TensorProto.UINT8
+INT8, UINT8 = TensorProto.INT8, TensorProto.UINT8
 LAST = np.iinfo(np.int64).max  # the end of an axis
 SMALLEST_SCALE = 1e-30  # of a row of zeros
 ZERO = 128  # what is added to numbers of 8 bits, which have no sign then
+# Weights of 4 bits are multiplied as numbers of 7 bits and a sign. Where a processor
+# has an instruction for sums of products, that is the fastest kind; on older ones two
+# products with 8 bits would not fit into the 16 in which they are summed.
+LARGEST_OF_4 = 64
 
 
 # An input of a node: a value's name, or a constant: a float is float32, whole numbers
@@ -338,43 +342,48 @@ class Weights:
     def product(self, inputs: str, kernel: np.ndarray) -> str:
         """Return `inputs @ kernel`, with `kernel` float32 `(in, out)`.
 
-        Kernels in 8 or 4 bits are multiplied in 8 bits, as are the inputs: a token's
-        inputs share a scale, and so do the weights of an output. A runtime makes those
-        of 4 bits into 8 once, at loading.
+        Kernels in 8 or 4 bits are multiplied as whole numbers, as are the inputs: a
+        token's inputs share a scale, and so do the weights of an output. A runtime
+        makes numbers of 7 bits from those of 4 once, at loading.
         """
         graph, kind = self.graph, self.scheme.blocks
         if kind not in BITS:
             stored = graph.weight(kernel, half=kind == "float16")
             return graph.node("MatMul", inputs, stored)
-        table = quantize_table(kernel.T, BITS[kind])
-        scales = np.abs(table.dequantize()).max(axis=1, keepdims=True) / LARGEST[8]
-        scales = np.maximum(scales, np.float32(SMALLEST_SCALE))
         numbers, input_scales = self._round(inputs)
-        zero = graph.constant(ZERO, np.uint8)
-        weights = self._kernel(table, scales)
-        sums = graph.node("MatMulInteger", numbers, weights, zero, zero)
+        table = quantize_table(kernel.T, BITS[kind])
+        if kind == "int8":
+            zero, scales = graph.constant(ZERO, np.uint8), table.scales
+            weights = graph.constant(table.values.T.astype(np.int16) + ZERO, np.uint8)
+        else:
+            zero, scales = graph.constant(0, np.int8), self._scales(table)
+            weights = self._kernel(table, scales)
+        own = graph.constant(ZERO, np.uint8)
+        sums = graph.node("MatMulInteger", numbers, weights, own, zero)
         sums = graph.node("Mul", graph.node("Cast", sums, to=FLOAT), input_scales)
         return graph.node("Mul", sums, graph.constant(scales[:, 0], np.float32))
 
+    @staticmethod
+    def _scales(table: StoredTable) -> np.ndarray:
+        """Return a scale for each output of a kernel in 4 bits, float32 `(out, 1)`."""
+        largest = np.abs(table.dequantize()).max(axis=1, keepdims=True)
+        return np.maximum(largest / LARGEST_OF_4, np.float32(SMALLEST_SCALE))
+
     def _kernel(self, table: StoredTable, scales: np.ndarray) -> str:
-        """Return a kernel's numbers of 8 bits plus `ZERO`, uint8 `(in, out)`.
+        """Return a kernel's numbers of 7 bits, int8 `(in, out)`.
 
         Args:
-            table: Its transpose, stored.
+            table: Its transpose, stored in 4 bits.
             scales: Of the numbers, float32 `(out, 1)`.
         """
         graph = self.graph
-        if table.bits == 8:
-            numbers = table.values.T.astype(np.int16) + ZERO
-            return graph.constant(numbers, np.uint8)
         key = graph.constant(table.values), graph.constant(table.scales)
         if key not in self._kernels:
             values, groups = key
             groups = graph.node("Cast", groups, to=FLOAT)
             groups = graph.node("Div", groups, graph.constant(scales, np.float32))
-            rows = self._widen(values, groups, table, (0,))
-            rows = graph.node("Add", graph.node("Round", rows), float(ZERO))
-            rows = graph.node("Cast", rows, to=UINT8)
+            rows = graph.node("Round", self._widen(values, groups, table, (0,)))
+            rows = graph.node("Cast", rows, to=INT8)
             self._kernels[key] = graph.node("Transpose", rows, perm=[1, 0])
         return self._kernels[key]
 

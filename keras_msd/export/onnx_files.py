@@ -21,6 +21,7 @@ from keras_msd.checks import (
 )
 from keras_msd.export.formats import Run
 from keras_msd.export.portable import TokenRun, load_portable
+from keras_msd.light import usable_processors
 
 FILE = "model.onnx"
 EXTRA = "onnx"
@@ -45,7 +46,8 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
 
     Args:
         path: The folder that `write_ids` wrote.
-        threads: How many threads onnxruntime may use; by default its own choice.
+        threads: How many threads onnxruntime may use; by default one for each usable
+            processor.
 
     Raises:
         InputError: The file is missing, damaged or another model, or onnxruntime is
@@ -94,7 +96,7 @@ def open_session(
     Args:
         folder: Holds the file.
         inputs: Names of what the model must take.
-        threads: How many threads onnxruntime may use; by default its own choice.
+        threads: As in `load_ids`.
         extensions: Whether the model has operators of onnxruntime-extensions.
         outputs: Names of what it must give.
         name: The file's.
@@ -137,8 +139,7 @@ def new_session(
     runtime.disable_telemetry_events()  # the wheel of 1.31 can send usage data
     options = runtime.SessionOptions()
     options.log_severity_level = ERRORS_ONLY
-    if threads is not None:
-        options.intra_op_num_threads = options.inter_op_num_threads = threads
+    options.intra_op_num_threads = threads or usable_processors()
     if extensions:
         options.register_custom_ops_library(load_extensions().get_library_path())
     return runtime.InferenceSession(

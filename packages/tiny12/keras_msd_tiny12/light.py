@@ -32,6 +32,12 @@ USAGE = {"prompts", "default_prompt_name", "similarity_fn_name"}  # not read her
 DTYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8, "U8": np.uint8}
 
 
+def usable_processors() -> int:
+    """Return how many processors this process may use."""
+    usable = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
+    return (len(usable(0)) if usable else os.cpu_count()) or 1
+
+
 def mean_rows(
     rows: Callable[[np.ndarray], np.ndarray], ids: Sequence[Sequence[int]], width: int
 ) -> np.ndarray:
@@ -269,9 +275,7 @@ def _layers(
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors alone
-    usable = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
-    count = len(usable(0)) if usable else os.cpu_count()
-    options.intra_op_num_threads = threads or count or 1
+    options.intra_op_num_threads = threads or usable_processors()
     given = network_weights(config, weights)
     values = map(onnxruntime.OrtValue.ortvalue_from_numpy, given.values())
     options.add_external_initializers(list(given), list(values))

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from child_process import run_python
 from random_encoder import WITHOUT_NUL, random_encoder
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
@@ -53,6 +54,26 @@ def test_maps_are_written_by_their_keys():
     assert NodeDef.FromString(written) == node
     places = [written.index(b"\n%c%b\x12" % (len(key), key.encode())) for key in keys]
     assert places == sorted(places)
+
+
+WRITTEN = """
+from google.protobuf.internal import api_implementation
+from tensorflow.core.framework.function_pb2 import FunctionDef
+from keras_msd.export.saved_model import message_bytes
+
+assert api_implementation.Type() == "python"
+function = FunctionDef(ret={"a": "b:0", "ab": ""})
+function.attr["x"].i = 0
+written = message_bytes(function)
+assert FunctionDef.FromString(written) == function
+print("whole")
+"""
+
+
+def test_messages_are_whole_where_protobuf_is_pure_python():
+    """onnxruntime-extensions chooses that for every process that it starts."""
+    told = run_python(WRITTEN, PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION="python")
+    assert told == "whole\n"
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,13 @@ import keras_msd as msd
 from keras_msd.arrays import pad_batch, unit_rows
 from keras_msd.checks import InputError
 from keras_msd.layers import ACTIVATIONS
-from keras_msd.starts import prune_width
+from keras_msd.starts import prune_width, refit_layers
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 TEXTS = CORPUS[:24] + ["", "a"]
 HIDDEN, HEADS, DIM, NEURONS = 16, 4, 5, 24
+SIZES = {"hidden_dim": HIDDEN, "num_heads": HEADS, "intermediate_dim": NEURONS}
+SHAPE = {"num_layers": 2, "repeats": 1, "head_dim": DIM, **SIZES}
 ATTENTION = "self_attention_layer"
 KINDS = {
     "post-norm": {"bottleneck_dim": None, "num_types": 2, "position_offset": 2},
@@ -27,9 +29,7 @@ KINDS = {
 def make():
     """Return a function from fields to an encoder whose every weight is drawn."""
     tokenizer = train_unigram(CORPUS, 400)
-    sizes = {"hidden_dim": HIDDEN, "num_heads": HEADS, "intermediate_dim": NEURONS}
-    shape = {"num_layers": 2, "repeats": 1, "head_dim": DIM, **sizes}
-    return lambda **fields: random_encoder(tokenizer, **shape | fields)
+    return lambda **fields: random_encoder(tokenizer, **SHAPE | fields)
 
 
 class Block:
@@ -90,32 +90,45 @@ def direct(inputs, goals, start, bias, ridge):
     return start + found[:-1], bias + found[-1]
 
 
-def reference(encoder, count, inner, ridge):
-    """Return the weights of the pruned encoder, and its sentence vectors."""
-    config, weights = encoder.config, encoder.weights()
-    ids = encoder.tokenizer.encode(TEXTS, encoder.max_length)
+def reference(encoder, count, inner, ridge, student=None):
+    """Return the weights of the pruned or refitted encoder, and its sentence vectors.
+
+    A student has its own units already.
+    """
+    small = student or encoder
+    config, weights = encoder.config, small.weights()
+    ids = encoder.tokenizer.encode(TEXTS, small.max_length)
     batch = pad_batch(ids, config.pad_id)
     mask = batch["padding_mask"] == 1
-    full = own = np.array(encoder.model.get_layer("embedding")(batch["token_ids"]))
+    full, own = (
+        np.array(one.model.get_layer("embedding")(batch["token_ids"]))
+        for one in (encoder, small)
+    )
     result = dict(weights)
     for index in range(config.num_layers):
-        whole = Block(config, weights, index, mask)
+        whole = Block(config, encoder.weights(), index, mask)
+        thin = Block(config, weights, index, mask)
         for inputs, output, run, width, units, stay in (
-            ("query key value", "attention_output", whole.heads, DIM, HEADS, count),
-            ("intermediate_dense", "output_dense", whole.neurons, 1, NEURONS, inner),
+            ("query key value", "attention_output", Block.heads, DIM, HEADS, count),
+            ("intermediate_dense", "output_dense", Block.neurons, 1, NEURONS, inner),
         ):
             prefix = f"{ATTENTION}/" if width == DIM else "feedforward_"
             norm = f"{ATTENTION}_norm" if width == DIM else "feedforward_layer_norm"
             kernel = whole.weights[f"{prefix}{output}/kernel"].reshape(-1, HIDDEN)
             bias = whole.weights[f"{prefix}{output}/bias"]
-            mixed = run(full, np.arange(units))
+            mixed = run(whole, full, np.arange(units))
             parts = np.arange(units * width).reshape(units, width)
             spread = [
                 (mixed[mask][:, part] @ kernel[part]).var(axis=0).sum()
                 for part in parts
             ]
             kept = np.sort(np.argsort(spread)[-stay:])
-            seen, goal = run(own, kept), full + mixed @ kernel + bias
+            goal = full + mixed @ kernel + bias
+            if student:
+                kept = np.arange(stay)
+                kernel = thin.weights[f"{prefix}{output}/kernel"].reshape(-1, HIDDEN)
+                bias = thin.weights[f"{prefix}{output}/bias"]
+            seen = run(thin, own, kept)
             solved, shift = direct(
                 seen[mask], (goal - own)[mask], kernel[parts[kept].ravel()], bias, ridge
             )
@@ -127,7 +140,7 @@ def reference(encoder, count, inner, ridge):
                 old = weights[f"{block}{name}/kernel"], weights[f"{block}{name}/bias"]
                 result[f"{block}{name}/kernel"] = old[0][:, kept]
                 result[f"{block}{name}/bias"] = old[1][kept]
-            own = whole.norm(norm, own + seen @ solved + shift, before=False)
+            own = thin.norm(norm, own + seen @ solved + shift, before=False)
             full = whole.norm(norm, goal, before=False)
     means = (own * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
     return result, unit_rows(means)
@@ -176,6 +189,39 @@ def test_units_that_never_change_go_first_and_the_bias_makes_up_for_them(make):
         found[dense], np.delete(values[dense], range(1, 9), 1)
     )
     np.testing.assert_allclose(pruned.encode(TEXTS), encoder.encode(TEXTS), atol=1e-4)
+
+
+def test_layers_under_a_narrow_table_are_the_direct_solution(make):
+    assistant = make(bottleneck_dim=None)
+    student = make(bottleneck_dim=6, num_heads=2, intermediate_dim=10, max_length=16)
+    expected, vectors = reference(assistant, 2, 10, ridge=0.01, student=student)
+    refit_layers(student, assistant, TEXTS, ridge=0.01)
+    np.testing.assert_allclose(student.encode(TEXTS), vectors, atol=1e-4)
+    for path, value in student.weights().items():
+        np.testing.assert_allclose(value, expected[path], atol=2e-3, err_msg=path)
+
+
+def test_a_student_with_the_assistants_table_is_refitted_as_it_is_pruned(make):
+    encoder = make()
+    student = prune_width(encoder, TEXTS, 3, intermediate_dim=10, ridge=1e9)
+    pruned = prune_width(encoder, TEXTS, 3, intermediate_dim=10, ridge=0.01)
+    refit_layers(student, encoder, TEXTS, ridge=0.01)
+    for path, value in pruned.weights().items():
+        np.testing.assert_allclose(student.weights()[path], value, atol=1e-3)
+
+
+def test_a_student_of_another_assistant_is_not_refitted(make):
+    assistant = make()
+    for fields in ({"num_layers": 1}, {"activation": "relu"}, {"hidden_dim": 20}):
+        with pytest.raises(InputError, match=f"others: {next(iter(fields))}. Give the"):
+            refit_layers(make(**fields), assistant, TEXTS)
+    other = random_encoder(train_unigram(CORPUS, 300), **SHAPE)
+    with pytest.raises(InputError, match="Received others: tokenizer"):
+        refit_layers(other, assistant, TEXTS)
+    with pytest.raises(InputError, match="each with weights of its own"):
+        refit_layers(make(repeats=2), assistant, TEXTS)
+    with pytest.raises(InputError, match="`texts` must have sentences"):
+        refit_layers(assistant, assistant, [])
 
 
 def test_what_cannot_be_pruned_is_refused(make):

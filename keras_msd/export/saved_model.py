@@ -193,6 +193,10 @@ def message_bytes(message: Any) -> bytes:
     protobuf's own deterministic bytes leave the order open of two keys of which one
     begins with the other, such as "T" and "Tshape".
     """
+    kinds = message.DESCRIPTOR.fields
+    if not any(kind.message_type for kind in kinds):
+        # Written in Python, protobuf puts both fields of a map's entry beside either.
+        return message.SerializeToString()
     content = b""
     for field, value in message.ListFields():
         if field.message_type is None:

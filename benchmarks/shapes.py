@@ -35,7 +35,7 @@ def main() -> None:
         lengths = [table.lengths(side, np.arange(len(table))) for side in SIDES]
         shared = 100 * (1 - np.sum(lengths) / (2 * np.maximum(*lengths).sum()))
         print(f"one length for both sides of each pair: {shared:.1f} % padding")
-        for size, buckets in product((64, 1024), (None, 4, 6, 12, 24)):
+        for size, buckets in product((64, 1024), (None, 4, 6, 12, 24, 32)):
             batches = msd.data.PairBatches(
                 table, encoder, {}, size, epochs=1, buckets=buckets
             )

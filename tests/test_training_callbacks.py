@@ -23,13 +23,15 @@ class Fixed:
         return {"source": self.vectors}
 
 
-def messages(vectors, caplog, **options):
+def messages(vectors, caplog, before=0, **options):
     monitor = CollapseMonitor(batch()[0], every=2, **options)
-    stage = Fixed(np.asarray(vectors, "float32"))
+    stage = Fixed(np.eye(ROWS, dtype="float32"))
     monitor.set_model(stage)
     with caplog.at_level(logging.WARNING, "keras_msd"):
         monitor.on_epoch_begin(0)
-        for update in range(10):
+        for update in range(before + 10):
+            if update == before:
+                stage.vectors = np.asarray(vectors, "float32")
             monitor.on_train_batch_end(update)
     return [r.getMessage() for r in caplog.records]
 
@@ -40,8 +42,9 @@ def test_equal_vectors_are_noticed_once(caplog):
     assert "between different sentences is 1.000 after 2 updates" in made[0]
 
 
-def test_it_looks_early_only(caplog):
-    assert messages(np.ones((ROWS, 3)), caplog, until=1) == []
+def test_a_late_collapse_is_noticed(caplog):
+    made = messages(np.ones((ROWS, 3)), caplog, before=600)
+    assert len(made) == 1 and "after 602 updates" in made[0]
 
 
 def test_the_limit_is_the_mean_over_pairs_of_different_lines(caplog):

@@ -77,22 +77,21 @@ class FiniteLoss(keras.callbacks.Callback):
 class CollapseMonitor(keras.callbacks.Callback):
     """Warn, once, if the embeddings of different sentences become similar.
 
-    Every `every` updates, up to update `until`, the stage embeds the source side of
-    `x`, each distinct line once, and computes the mean cosine over all pairs of lines.
+    Every `every` updates the stage embeds the source side of `x`, each distinct line
+    once, and computes the mean cosine over all pairs of lines.
 
     Args:
         x: Inputs of one batch of the stage, with two or more distinct lines. Without
             `group`, every row is a line of its own.
         threshold: Mean cosine above which a warning is logged.
         every: Number of updates between two checks.
-        until: Last update that is checked.
 
     Attributes:
         collapsed: After the warning: `mean_cosine`, and the number of `updates` before.
 
     Raises:
-        InputError: `x` has fewer than two lines, or `every` or `until` is below 1.
-            `fit` raises it if the stage does not compute sentence vectors.
+        InputError: `x` has fewer than two lines, or `every` is below 1. `fit` raises it
+            if the stage does not compute sentence vectors.
 
     Example:
         >>> batch = {"source_token_ids": np.ones((3, 8), "int32")}
@@ -102,14 +101,10 @@ class CollapseMonitor(keras.callbacks.Callback):
     """
 
     def __init__(
-        self,
-        x: dict[str, Any],
-        threshold: float = 0.95,
-        every: int = 50,
-        until: int = 500,
+        self, x: dict[str, Any], threshold: float = 0.95, every: int = 50
     ) -> None:
         super().__init__()
-        checks.at_least(1, every=every, until=until)
+        checks.at_least(1, every=every)
         group = x.get("group", np.arange(len(x["source_token_ids"])))
         self.rows = np.unique(np.asarray(group), return_index=True)[1]
         if len(self.rows) < 2:
@@ -117,8 +112,7 @@ class CollapseMonitor(keras.callbacks.Callback):
                 "`x` must hold two different source lines or more. Received: "
                 f"{len(self.rows)}. Take a larger batch."
             )
-        self.x, self.threshold = x, threshold
-        self.every, self.until = every, until
+        self.x, self.threshold, self.every = x, threshold, every
         self.updates = 0
         self.collapsed: dict[str, float] | None = None
 
@@ -138,7 +132,7 @@ class CollapseMonitor(keras.callbacks.Callback):
         """Check the embeddings when it is time."""
         # With `steps_per_execution`, this is called once for several updates.
         last, self.updates = self.updates, self._before + batch + 1
-        if self.collapsed or self.updates > self.until:
+        if self.collapsed:
             return
         if self.updates // self.every == last // self.every:
             return

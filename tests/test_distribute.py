@@ -189,10 +189,15 @@ def test_determinism_is_asked_of_jax_by_its_environment(monkeypatch):
     make_deterministic(True)
 
 
-@pytest.mark.parametrize("buckets", [2, None])
-def test_a_recipes_stage_never_exceeds_its_buckets(buckets, tokenizer, monkeypatch):
-    gpu = default_settings("tensorflow", ["gpu"])
-    monkeypatch.setattr("keras_msd.data.batches.device_settings", lambda: gpu)
+@pytest.mark.parametrize(
+    ("device", "buckets", "most"), [("gpu", 2, 2), ("gpu", None, 6), ("cpu", 2, 8)]
+)
+def test_a_recipes_stage_never_exceeds_its_buckets_where_xla_compiles(
+    device, buckets, most, tokenizer, monkeypatch
+):
+    found = default_settings("tensorflow", [device])
+    for module in ("data.batches", "recipes.train"):
+        monkeypatch.setattr(f"keras_msd.{module}.device_settings", lambda: found)
     texts = ["cat " * (row % 60 + 1) for row in range(360)]
     pairs = [Pair(text, "dog " + text, "de", "some") for text in texts]
     data = SimpleNamespace(max_length=64)
@@ -205,5 +210,4 @@ def test_a_recipes_stage_never_exceeds_its_buckets(buckets, tokenizer, monkeypat
         tuple(x[f"{side}_token_ids"].shape for side in ("source", "target"))
         for x, _ in batches_of(stage, encoder, {}, 180)
     }
-    most = buckets or 6
     assert len(shapes) == most

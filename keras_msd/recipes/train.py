@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from keras_msd.checks import InputError, explained
 from keras_msd.choices import Precision
 from keras_msd.data.batches import Batches, PairBatches
+from keras_msd.distribute import device_settings
 from keras_msd.io.files import write_json
 from keras_msd.recipes import processes
 from keras_msd.recipes.cache import BEFORE, UNFINISHED
@@ -108,7 +109,7 @@ def batches_of(data: Any, encoder: Any, guides: Any, steps: int) -> Any:
         epochs=-(-steps // (len(data.rows) // size)),
         steps=steps,
         seed=data.run.seed(data.name),
-        buckets=data.settings.buckets,
+        buckets=data.settings.buckets if device_settings().xla else None,
         **data.options(guides),
     )
 

@@ -79,8 +79,8 @@ class TrainingSettings(Settings):
     The stage ends after `epochs` or `steps`, whichever comes first. `warmup` is a share
     of the training steps; `warmup_steps` is their number and takes precedence. `frozen`
     names layers that keep their weights. `weights` are factors of the stage's terms,
-    `losses` are further terms. `buckets` is the largest number of batch shapes, see
-    `PairBatches`.
+    `losses` are further terms. `buckets` is the largest number of batch shapes where
+    XLA compiles the step once for each, see `PairBatches`; elsewhere there is none.
     """
 
     skip: bool = False

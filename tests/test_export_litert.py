@@ -4,6 +4,7 @@ import functools
 import sys
 import warnings
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -35,6 +36,26 @@ def made(encoder, tmp_path_factory):
         return path, exporter.write_ids(encoder, path, quantize)
 
     return make
+
+
+def test_sentences_go_to_interpreters_that_are_made_when_needed(made, monkeypatch):
+    """Each sentence alone, on one of at most three, from several threads at a time."""
+    folder, opened, texts = made(None)[0], [], WITHOUT_NUL * 5
+    alone = load_ids(folder, threads=1)(texts)
+    real = interpreters.Interpreter
+    monkeypatch.setattr(
+        interpreters,
+        "Interpreter",
+        lambda *it, **other: opened.append(1) or real(*it, **other),
+    )
+    run = load_ids(folder, threads=3)
+    run(texts[:1])
+    assert len(opened) == 1
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(run, [texts] * 4):
+            np.testing.assert_array_equal(found, alone)
+    assert 1 < len(opened) <= 3
+    assert run([]).shape == (0, alone.shape[1])
 
 
 @pytest.mark.parametrize(

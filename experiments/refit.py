@@ -45,7 +45,9 @@ def growth(made: Any, whole: Any) -> float:
     path = "body/block_{}/feedforward_output_dense/kernel"
     paths = map(path.format, range(whole.config.num_layers))
     one, other = made.weights(), whole.weights()
-    return max(float(np.linalg.norm(one[it]) / np.linalg.norm(other[it])) for it in paths)
+    return max(
+        float(np.linalg.norm(one[it]) / np.linalg.norm(other[it])) for it in paths
+    )
 
 
 def main() -> None:

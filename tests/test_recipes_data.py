@@ -17,7 +17,7 @@ from keras_msd.recipes.train import check_stages
 
 # What these recipes read is chosen by licence, not by a paper.
 BY_LICENCE = (
-    *("assistant12", "msd_backbone", "msd_long", "msd_stage1"),
+    *("assistant12", "mini12", "msd_backbone", "msd_long", "msd_stage1"),
     *("small12", "tiny12"),
 )
 

@@ -52,12 +52,14 @@ def test_goals_come_twice():
 
 
 def test_layers_are_pruned_before_they_are_copied_and_the_guide_stays_whole(tmp_path):
-    changes = {"student.start": "svd"}
+    changes = {"student.start": "svd", "student.num_heads": 3}
     steps = arguments_of(a_run(tmp_path, "msd_long_thin12", "smoke", changes))
     whole = steps["pruned"].pop("assistant")
     assert steps["pruned"] == {"num_heads": 3, "intermediate_dim": 24, "count": 960}
     for name in ("untrained", "student_start"):
         assert steps[name]["assistant"] == "pruned"
+    refitted = {"student": "student_start", "assistant": whole, "count": 20}
+    assert steps["refitted"] == refitted
     assert steps["teach_student"]["assistant"] == whole != "pruned"
 
 

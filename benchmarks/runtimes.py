@@ -190,16 +190,18 @@ def main() -> None:
     parser.add_argument("encoder", choices=STORED)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--calls", type=int, default=10, help="a round and sentence")
-    parser.add_argument("--only", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--only", nargs="+", choices=SYSTEMS)
     parser.add_argument("--data", type=Path, help="measure a corpus of this folder")
     parser.add_argument("--sentences", type=int, default=20_000)
     parser.add_argument("--out", type=Path, default=RESULT)
     given = parser.parse_args()
+    # llama.cpp runs no encoder without layers.
+    every = [it for it in SYSTEMS if (given.encoder, it) != ("tiny12", "gguf")]
     if given.data is None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as name:
         systems = {}
-        for system in given.only:
+        for system in given.only or every:
             folder = Path(name) / system
             folder.mkdir()
             systems[system] = SYSTEMS[system](given.encoder, folder)

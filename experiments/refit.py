@@ -58,7 +58,11 @@ def main() -> None:
     texts = sentences(given.data / "parallel/train", FITTED + OTHERS)
     fitted, others = texts[:FITTED], texts[FITTED:]
     whole = msd.load_encoder("small12").keras_encoder
-    goals, result = whole.encode(others), {}
+    goals = whole.encode(others)
+    result: dict[str, dict[str, Any]] = {}
+
+    def error(made: Any) -> float:
+        return float(np.square(made.encode(others) - goals).mean())
 
     def refitted(ridge: float) -> Any:
         student = narrow(whole, texts)
@@ -75,13 +79,11 @@ def main() -> None:
     for name, start in starts.items():
         for ridge in RIDGES:
             made = start(ridge)
-            error = float(np.square(made.encode(others) - goals).mean())
-            row = {"error": error, "growth": round(growth(made, whole), 1)}
+            row = {"error": error(made), "growth": round(growth(made, whole), 1)}
             result.setdefault(name, {})[str(ridge)] = row
             print(name, ridge, row)
-    made = narrow(whole, texts)
-    error = float(np.square(made.encode(others) - goals).mean())
-    result[f"a bottleneck of {BOTTLENECK}"]["not refitted"] = {"error": error}
+    unfitted = {"error": error(narrow(whole, texts))}
+    result[f"a bottleneck of {BOTTLENECK}"]["not refitted"] = unfitted
     write_json(HERE / "results" / "refit.json", result)
 
 

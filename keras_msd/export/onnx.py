@@ -358,8 +358,8 @@ class Weights:
         else:
             zero, scales = graph.constant(0, np.int8), self._scales(table)
             weights = self._kernel(table, scales)
-        own = graph.constant(ZERO, np.uint8)
-        sums = graph.node("MatMulInteger", numbers, weights, own, zero)
+        zeros = graph.constant(ZERO, np.uint8), zero  # of the inputs, of the weights
+        sums = graph.node("MatMulInteger", numbers, weights, *zeros)
         sums = graph.node("Mul", graph.node("Cast", sums, to=FLOAT), input_scales)
         return graph.node("Mul", sums, graph.constant(scales[:, 0], np.float32))
 

@@ -38,7 +38,6 @@ from keras_msd.stages.table import STAGES
 from keras_msd.starts import closed_form as linear
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import width as pruning
-from keras_msd.starts.fisher import fisher_information
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 # Rows of a closed form's word table: the matrix that is solved has as many rows and
@@ -46,9 +45,7 @@ from keras_msd.tokenizers.sentencepiece import train_unigram
 MOST_PIECES = 40_000
 ROTATED = 12_000  # pairs of each two languages that decide a rotation
 PRUNING_TEXTS = 960  # sentences that decide which heads and neurons stay
-FISHER_TEXTS = 1_920  # sentences that say which directions of a table count
-# Starts from the assistant's table, by name.
-FROM_ASSISTANT = {"svd": "SVD", "fisher": "Fisher", "ordered": "ordered"}
+FROM_ASSISTANT = {"svd": "SVD", "ordered": "ordered"}  # starts from its table, by name
 
 
 def check(run: Run) -> None:
@@ -404,17 +401,14 @@ def start_student(
 ) -> None:
     """Initialize a student's embedding block from its assistant's.
 
-    "svd" takes the best factorisation of the assistant's table, "fisher" the one that
-    changes sentences' vectors least; "ordered" the directions of that table in which
-    means of word rows best tell which sentences are translations.
+    "svd" takes the best factorisation of the assistant's table; "ordered" the
+    directions of that table in which means of word rows best tell which sentences are
+    translations.
     """
     encoder, larger = run.encoder(student), run.encoder(assistant)
-    draw = np.random.default_rng(run.seed("student_start"))
-    directions = information = None
-    if start == "fisher":
-        lines = lines_of_languages(run.texts, FISHER_TEXTS, draw)
-        information = fisher_information(larger, lines)
-    elif start == "ordered":
+    directions = None
+    if start == "ordered":
+        draw = np.random.default_rng(run.seed("student_start"))
         table = linear.word_rows(larger.weights())
         width: Any = encoder.config.bottleneck_dim
 
@@ -423,9 +417,7 @@ def start_student(
 
         matrix, _ = _ordering(run.texts, vectors, [width], draw)
         directions = matrix[:, :width]
-    linear.start_student(
-        encoder, larger, run.frequencies, directions, information
-    )
+    linear.start_student(encoder, larger, run.frequencies, directions)
     encoder.save(folder / "encoder")
 
 

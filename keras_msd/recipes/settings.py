@@ -231,7 +231,7 @@ class AssistantSettings(Settings):
 
 # Of each kind of students, the starts that it can have.
 STARTS = {
-    "recurrent": ("random", "standard_normal", "svd", "fisher", "ordered"),
+    "recurrent": ("random", "standard_normal", "svd", "ordered"),
     "thin_deep": ("random", "ridge"),
 }
 
@@ -247,10 +247,8 @@ class StudentSettings(Settings):
     training sentences of all languages alike decide (`starts.prune_width`).
     `max_length` is the longest sentence in tokens, by default the assistant's. `start`
     of the embedding block: "random", "standard_normal" as in the authors' code, the
-    "svd" of the assistant's table, "fisher", which weighs the SVD's errors by how much
-    the vectors of 1,920 training sentences depend on them (`starts.fisher_information`),
-    or that table "ordered": in the directions whose means over a sentence best find its
-    translation (`starts.order_dimensions`).
+    "svd" of the assistant's table, or that table "ordered": in the directions whose
+    means over a sentence best find its translation (`starts.order_dimensions`).
     `refit` sentences of all languages alike then adapt layers that run once to that
     block (`starts.refit_layers`).
 
@@ -275,7 +273,7 @@ class StudentSettings(Settings):
     repeats: Count | None = None
     bottleneck_dim: Count | None = None
     hidden_dim: Count | None = None
-    start: Literal[TableStart, "svd", "fisher", "ordered", "ridge"] = "random"
+    start: Literal[TableStart, "svd", "ordered", "ridge"] = "random"
     refit: Count | None = None
     layers: AssistantState = "trained"
     unit_from: UnitFrom = "first"

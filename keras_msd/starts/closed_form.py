@@ -16,7 +16,6 @@ from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
 BLOCK = 8_192  # sentences in a block of the Gram matrix
-FLOOR = 0.03  # of the mean eigenvalue, which `bottleneck` adds to each
 TILE = 16_384  # rows that LAPACK factorises at once; it crashes above 32,768
 # Transformer layers that start as the identity and keep the norms of the embedding
 # rows. An embedding LayerNorm would make these norms equal.
@@ -354,31 +353,24 @@ def _check_linear(encoder: Encoder) -> None:
 
 
 def bottleneck(
-    table: np.ndarray,
-    bottleneck_dim: int,
-    frequencies: np.ndarray,
-    information: np.ndarray | None = None,
+    table: np.ndarray, bottleneck_dim: int, frequencies: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Factorise `table` into smaller token embeddings and a projection.
 
-    The factors minimise `sum_k f_k e_k G e_k'`, where `e_k = table_k - word_k
-    projection` is what token k loses and `f` the square root of the frequencies plus
-    one. So frequent tokens lose least, and rare tokens still count. G is `information`
-    plus 3 % of its mean eigenvalue in every direction, or without it the identity.
+    The factors minimise `sum_k f_k ||table_k - word_k projection||^2`, where `f` is the
+    square root of the frequencies plus one. So frequent tokens lose least, and rare
+    tokens still count.
 
     Args:
         table: `(rows, dim)`.
         bottleneck_dim: Dimension B of the smaller embeddings, at most `dim`.
         frequencies: Count of each token, `(rows,)`.
-        information: How much a sentence's vector depends on each direction, `(dim,
-            dim)`, from `fisher_information`.
 
     Returns:
         `word` float32 `(rows, B)`, and `projection` float32 `(B, dim)` with orthonormal
         rows.
 
-    Source: Eckart & Young 1936, with weighted rows; `information` after Hsu et al.
-        2022, who weigh rows by it.
+    Source: Eckart & Young 1936, with weighted rows.
 
     Example:
         >>> table = np.float32([[1, 1, 0], [2, 2, 0], [0, 0, 3]])
@@ -386,17 +378,10 @@ def bottleneck(
         >>> word.shape, np.allclose(word @ projection, table, atol=1e-5)
         ((3, 2), True)
     """
-    root = inverse = np.eye(table.shape[1])
-    if information is not None:
-        mean = np.trace(information) / len(information)
-        sizes, axes = np.linalg.eigh(information + FLOOR * mean * root)
-        root, inverse = (axes * sizes**power @ axes.T for power in (0.5, -0.5))
-    turned = table @ root  # where every direction counts alike
-    _, vectors = np.linalg.eigh((turned.T * row_weights(frequencies)) @ turned)
-    kept = vectors[:, ::-1][:, :bottleneck_dim]
-    basis, lengths = np.linalg.qr(inverse @ kept)
-    word = turned @ kept @ lengths.T
-    return word.astype(np.float32), np.ascontiguousarray(basis.T, dtype=np.float32)
+    covariance = (table.T * row_weights(frequencies)) @ table.astype(np.float64)
+    _, vectors = np.linalg.eigh(covariance)
+    projection = vectors[:, ::-1][:, :bottleneck_dim].T.astype(np.float32)
+    return (table @ projection.T).astype(np.float32), np.ascontiguousarray(projection)
 
 
 def start_student(
@@ -404,7 +389,6 @@ def start_student(
     assistant: Encoder,
     frequencies: np.ndarray,
     directions: np.ndarray | None = None,
-    information: np.ndarray | None = None,
 ) -> None:
     """Initialize the student's embedding block from the assistant's, in place.
 
@@ -420,7 +404,6 @@ def start_student(
             bottleneck_dim)` with orthonormal columns, such as the first columns of
             `order_dimensions`. None keeps the directions in which frequent tokens lose
             least (SVD).
-        information: Without `directions`, weighs what a token loses, see `bottleneck`.
 
     Raises:
         InputError: The student has no bottleneck, or `directions` has the wrong shape.
@@ -450,7 +433,7 @@ def start_student(
             values[path] = given[path]
     table = word_rows(given)
     if directions is None:
-        word, projection = bottleneck(table, width, frequencies, information)
+        word, projection = bottleneck(table, width, frequencies)
     elif np.shape(directions) == (table.shape[1], width):
         word, projection = table @ directions, np.ascontiguousarray(directions.T)
     else:

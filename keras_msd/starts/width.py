@@ -12,9 +12,8 @@ from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, above, at_least, sentences
 from keras_msd.layers import ACTIVATIONS
 from keras_msd.models.encoder import Encoder
-from keras_msd.models.network import EncoderConfig
+from keras_msd.models.network import WORD, EncoderConfig
 from keras_msd.progress import track
-from keras_msd.starts.closed_form import word_rows
 
 Weights = dict[str, np.ndarray]
 # Of the penalties 1e-4, 0.01, 0.1 and 1, this one leaves least error on other texts.
@@ -74,7 +73,7 @@ def prune_width(
         (3, 4, 8)
     """
     above(0, ridge=ridge)
-    texts = some_texts(texts)
+    texts = _some(texts)
     fields = _fields(encoder, num_heads, intermediate_dim)
     pruned = encoder.with_config(origin="prune_width", **fields)
     counts = pruned.config.num_heads, pruned.config.intermediate_dim
@@ -121,7 +120,7 @@ def refit_layers(
         >>> msd.starts.refit_layers(student, assistant, texts)
     """
     above(0, ridge=ridge)
-    texts = some_texts(texts)
+    texts = _some(texts)
     both = _with_layers(student).config, _with_layers(assistant).config
     differing = [name for name in SHARED if len({getattr(it, name) for it in both}) > 1]
     if student.tokenizer.fingerprint != assistant.tokenizer.fingerprint:
@@ -141,7 +140,7 @@ def refit_layers(
     student.set_weights(values, origin="the refitted layers")
 
 
-def some_texts(texts: Iterable[str]) -> list[str]:
+def _some(texts: Iterable[str]) -> list[str]:
     texts = sentences(texts)
     if not texts:
         raise InputError(
@@ -202,36 +201,26 @@ def check_kept(shape: Any, kept: Mapping[str, int]) -> None:
             )
 
 
-def token_sums(
-    encoder: Encoder, weights: Weights, texts: list[str], max_length: int | None = None
-) -> Iterator[np.ndarray]:
-    """Yield tokens of sentences of one length before the embedding's LayerNorm.
-
-    They are the sums of word, position and type, `(n, length, hidden_dim)`; nothing is
-    padded.
-    """
-    config = encoder.config
-    rows = word_rows(weights)
-    places = weights["embedding/position"][config.position_offset :]
-    by_length: dict[int, list[list[int]]] = {}
-    for row in encoder.tokenizer.encode(texts, max_length or encoder.max_length):
-        by_length.setdefault(len(row), []).append(row)
-    for length, lines in sorted(by_length.items()):
-        for some in in_chunks(lines, SENTENCES):
-            ids = np.array(some)
-            words = np.where((ids == config.pad_id)[..., None], 0, rows[ids])
-            yield words + places[:length] + weights["embedding/type"][0]
-
-
 def _embedded(
     encoder: Encoder, weights: Weights, texts: list[str], max_length: int | None = None
 ) -> Iterator[np.ndarray]:
     """Yield the embedded tokens of sentences of one length, `(n, length, hidden)`."""
     config = encoder.config
-    for hidden in token_sums(encoder, weights, texts, max_length):
-        if config.embedding_layer_norm:
-            hidden = _normalized(config, weights, "embedding/layer_norm", hidden)
-        yield hidden
+    places = weights["embedding/position"][config.position_offset :]
+    by_length: dict[int, list[list[int]]] = {}
+    for row in encoder.tokenizer.encode(texts, max_length or encoder.max_length):
+        by_length.setdefault(len(row), []).append(row)
+    for length, rows in sorted(by_length.items()):  # so that nothing is padded
+        for some in in_chunks(rows, SENTENCES):
+            ids = np.array(some)
+            hidden = weights[WORD][ids]
+            hidden[ids == config.pad_id] = 0
+            if config.bottleneck_dim is not None:
+                hidden = hidden @ weights["embedding/projection"]
+            hidden = hidden + places[:length] + weights["embedding/type"][0]
+            if config.embedding_layer_norm:
+                hidden = _normalized(config, weights, "embedding/layer_norm", hidden)
+            yield hidden
 
 
 def _normalized(

@@ -246,7 +246,7 @@ def _guides(
     """Return the guide and the side of each target of a stage."""
     made: dict[Guide, Any] = {TEACHER: run.teacher}
     found: dict[str, tuple[Any, str]] = {}
-    for target, (guide, side) in STAGES[name].guides.items():
+    for target, (guide, side) in STAGES[name].targets(settings).items():
         if guide is not None and guide not in made:
             made[guide] = guide(run.encoder(assistant), settings)
         # A teacher that knows a single side stands for the other one, too.

@@ -84,6 +84,7 @@ class ContrastiveLearning(Stage):
     """
 
     goals = {"source": "teacher", "target": "teacher"}
+    targets = ("teacher",)
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The base class of stages, and what a stage tells a recipe about itself."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -126,11 +126,12 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             pass as an export with this `quantize` does, see `Rounding`. After `fit`,
             call `finish`, or the encoder keeps weights that are not rounded.
             `msd.training.fit` calls it for you.
-        **weights: Weight of a term in the total loss, by the term's name; default 1.
+        **weights: Weight of a term in the total loss, by the term's name; default 1. A
+            term of weight 0 is neither computed nor logged.
 
     Raises:
         InputError: `encoder` is not an encoder, a weight is negative or names no term,
-            a loss or `quantize` is unknown, `chunk_size` is below 1, or the network
+            all weights are 0, a loss or `quantize` is unknown, `chunk_size` is below 1, or the network
             does not support chunks.
 
     Example:
@@ -170,12 +171,17 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             one_of(SIDES, **{f"side {side}": side for side in goals})
             self.goals = dict(goals)
         self.added = {term.name: term for term in map(complete, losses)}
-        names = [f"{side}_mse" for side in self.goals]
-        self.terms = _joined(names, self.terms, self.added)
+        squares = {f"{side}_mse": side for side in self.goals}
+        terms = _joined(squares, self.terms, self.added)
+        weights = {name: term.weight for name, term in self.added.items()} | weights
+        self._check_weights(weights, terms)
+        self.terms = tuple(term for term in terms if weights.get(term, 1))
+        self.added = {k: term for k, term in self.added.items() if k in self.terms}
+        self.goals = {
+            side: self.goals[side] for k, side in squares.items() if k in self.terms
+        }
         of_added = (name for term in self.added.values() for name in term.goals)
         self.targets = _joined(self.goals.values(), self.targets, of_added)
-        weights = {name: term.weight for name, term in self.added.items()} | weights
-        self._check_weights(weights)
         self.network, self.chunk_size, self.quantize = network, chunk_size, quantize
         # In a function: Keras would track an attribute that is a model as a sublayer.
         self._encoder = lambda: encoder
@@ -187,11 +193,11 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         self.term_weights = {term: float(weights.get(term, 1)) for term in self.terms}
         self.trackers = {term: keras.metrics.Mean(name=term) for term in self.terms}
 
-    def _check_weights(self, weights: Mapping[str, Any]) -> None:
-        for unknown in sorted(weights.keys() - set(self.terms)):
+    def _check_weights(self, weights: Mapping[str, Any], terms: Sequence[str]) -> None:
+        for unknown in sorted(weights.keys() - set(terms)):
             raise InputError(
                 f"`{type(self).__name__}` has no argument or term `{unknown}`. "
-                f"{nearest(unknown, self.terms)} Its terms: {', '.join(self.terms)}."
+                f"{nearest(unknown, terms)} Its terms: {', '.join(terms)}."
             )
         for term, weight in weights.items():
             if not 0 <= weight < math.inf:
@@ -199,6 +205,11 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                     "The weight of a term must be finite and at least 0. Received: "
                     f"{term}={weight}."
                 )
+        if terms and not any(weights.get(term, 1) for term in terms):
+            raise InputError(
+                "A stage needs a term with a weight above 0. Received: 0 for "
+                f"{', '.join(terms)}."
+            )
 
     def trained_encoder(self) -> Encoder | keras.Model:
         """Return the encoder without training-only parts."""
@@ -541,6 +552,18 @@ class StageRecord:
     extra_step: Callable[[Any], ExtraStep | None] = lambda settings: None
     only_for: str = ""
     label: str = ""
+
+    def targets(self, settings: TrainingSettings) -> Guides:
+        """Return `guides` without targets that only terms of weight 0 compare."""
+        goals = getattr(self.make, "goals", {})
+        losses = settings.losses.values()
+        used = {target for it in losses if it.weight for target in it.targets}
+        used |= {*getattr(self.make, "targets", ())}
+        for side, target in goals.items():
+            if settings.weights.get(f"{side}_mse", 1):
+                used.add(target)
+        unused = {*goals.values()} - used
+        return {name: it for name, it in self.guides.items() if name not in unused}
 
     def build(
         self, encoder: Encoder, settings: TrainingSettings, **given: Any

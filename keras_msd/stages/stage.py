@@ -555,12 +555,13 @@ class StageRecord:
 
     def targets(self, settings: TrainingSettings) -> Guides:
         """Return `guides` without targets that only terms of weight 0 compare."""
-        goals = getattr(self.make, "goals", {})
-        losses = settings.losses.values()
-        used = {target for it in losses if it.weight for target in it.targets}
-        used |= {*getattr(self.make, "targets", ())}
+        goals, weights = getattr(self.make, "goals", {}), settings.weights
+        used = {*getattr(self.make, "targets", ())}
+        for name, loss in settings.losses.items():
+            if weights.get(name, loss.weight):
+                used |= {*loss.targets}
         for side, target in goals.items():
-            if settings.weights.get(f"{side}_mse", 1):
+            if weights.get(f"{side}_mse", 1):
                 used.add(target)
         unused = {*goals.values()} - used
         return {name: it for name, it in self.guides.items() if name not in unused}

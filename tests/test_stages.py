@@ -18,6 +18,7 @@ from keras_msd.stages import (
     TeachAssistant,
     TeachStudent,
 )
+from keras_msd.stages.table import STAGES
 from keras_msd.testing import run_stage_test
 
 HIDDEN, DIM, LENGTH, ROWS = 8, 6, 7, 6
@@ -124,6 +125,25 @@ def test_the_other_printing_of_equation_2_is_a_loss_term():
     wanted = sum(np.mean((side - goal) ** 2) for side, goal in sides)
     assert terms_of(stage, x, y)["own"] == pytest.approx(wanted, rel=1e-5)
     assert stage.term_weights == {"own": 1}
+
+
+def test_a_term_of_weight_0_needs_no_vectors():
+    record, names = STAGES["teach_student"], ("assistant_source", "assistant_target")
+    losses = {"more": {"loss": "embedding_mse", "goals": names[0]}}
+    settings = record.settings(steps=1, losses=losses, weights={"source_mse": 0, "more": 0})
+    assert [*record.targets(settings)] == ["assistant_target"]
+    (x, y), model = batch(), network()
+    stage = TeachStudent(model, source_mse=0)
+    assert stage.targets == ("assistant_target",)
+    del y["assistant_source"]
+    assert terms_of(stage, x, y).keys() == {"target_mse"}
+    settings = record.settings(steps=1, losses=losses, weights={"source_mse": 0})
+    assert [*record.targets(settings)] == [*names]
+    settings = record.settings(steps=1, weights={"source_mse": 0, "target_mse": 0})
+    ranked = STAGES["contrastive_learning"]
+    assert [*ranked.targets(settings)] == ["teacher"]  # of the contrastive term
+    with pytest.raises(InputError, match="above 0"):
+        TeachStudent(model, source_mse=0, target_mse=0)
 
 
 def test_equation_3_compares_masked_means_of_the_embedding_block():

@@ -192,6 +192,27 @@ def test_numbers_of_the_summaries_are_those_of_the_files():
         assert number in answers, number
 
 
+@pytest.mark.parametrize("name", ["b128_ru12", "thin12"])
+def test_the_table_of_long_students_is_that_of_the_results(name):
+    text = EXPERIMENTS.split("### The paper's cut, trained longer\n")[1]
+    rows, made = table(text.split("\n**Stage 3")[0]), read(f"msd_long/{name}_report.json")
+    whole, keys = made["assistant"], ("cross_lingual", "monolingual")
+    labels = {"start": "SVD start", "refitted": "least squares"}
+    labels["student"] = "after stage 3"
+
+    def three(of):
+        return [*(of[key] for key in keys), of["tracks"]["en"]]
+
+    assert rows["assistant"][1:4] == [f"{it:.1f}" for it in three(whole)]
+    found = {key: label for key, label in labels.items() if key in made}
+    assert {"refitted", "student"} <= found.keys()
+    for key, label in found.items():
+        own = three(made[key])
+        kept = [f"{100 * a / b:.1f} %" for a, b in zip(own, three(whole), strict=True)]
+        wanted = [*(f"{it:.1f}" for it in own), *kept]
+        assert rows[f"{name}, {label}"][1:] == wanted
+
+
 def test_the_demo_prints_what_the_page_says():
     """The rows and the seconds are those of a run whose files are kept."""
     rows, text = rows_of("demo"), section(README, "Run the demo")

@@ -195,7 +195,8 @@ def test_numbers_of_the_summaries_are_those_of_the_files():
 @pytest.mark.parametrize("name", ["b128_ru12", "thin12"])
 def test_the_table_of_long_students_is_that_of_the_results(name):
     text = EXPERIMENTS.split("### The paper's cut, trained longer\n")[1]
-    rows, made = table(text.split("\n**Stage 3")[0]), read(f"msd_long/{name}_report.json")
+    rows = table(text.split("\n**Stage 3")[0])
+    made = read(f"msd_long/{name}_report.json")
     whole, keys = made["assistant"], ("cross_lingual", "monolingual")
     labels = {"start": "SVD start", "refitted": "least squares"}
     labels["student"] = "after stage 3"

@@ -130,7 +130,8 @@ def test_the_other_printing_of_equation_2_is_a_loss_term():
 def test_a_term_of_weight_0_needs_no_vectors():
     record, names = STAGES["teach_student"], ("assistant_source", "assistant_target")
     losses = {"more": {"loss": "embedding_mse", "goals": names[0]}}
-    settings = record.settings(steps=1, losses=losses, weights={"source_mse": 0, "more": 0})
+    zeros = {"source_mse": 0, "more": 0}
+    settings = record.settings(steps=1, losses=losses, weights=zeros)
     assert [*record.targets(settings)] == ["assistant_target"]
     (x, y), model = batch(), network()
     stage = TeachStudent(model, source_mse=0)

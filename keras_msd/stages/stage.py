@@ -131,8 +131,8 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
 
     Raises:
         InputError: `encoder` is not an encoder, a weight is negative or names no term,
-            all weights are 0, a loss or `quantize` is unknown, `chunk_size` is below 1, or the network
-            does not support chunks.
+            all weights are 0, a loss or `quantize` is unknown, `chunk_size` is below 1,
+            or the network does not support chunks.
 
     Example:
         >>> stage = msd.stages.Stage(

@@ -214,6 +214,21 @@ def test_the_table_of_long_students_is_that_of_the_results(name):
         assert rows[f"{name}, {label}"][1:] == wanted
 
 
+def test_the_scores_of_mini12_are_those_of_the_result():
+    result, page = read("mini12.json"), section(EXPERIMENTS, "A body in 12 MB")
+    small, tuned = (scores(result[half], FOUR) for half in ("report", "choose"))
+    size = f"{result['bytes_of_litert_int4'] / 1e6:.1f} MB"
+    assert f"| mini12, trained on one core | {' | '.join([size, *small])} |" in page
+    assert f"| mini12, 39,000 tokens | {' | '.join(tuned)} |" in page
+    steps, text = result["steps"], " ".join(page.split())
+    begun, learnt, rounded = (
+        f"{steps[f'student, {it}']:.1f}"
+        for it in ("refitted layers", "teach_student", "contrastive_learning")
+    )
+    assert f"From {begun} points across languages" in text
+    assert f"take it to {learnt}, and 600 with weights in 4 bits to {rounded}." in text
+
+
 def test_the_demo_prints_what_the_page_says():
     """The rows and the seconds are those of a run whose files are kept."""
     rows, text = rows_of("demo"), section(README, "Run the demo")

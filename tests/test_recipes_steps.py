@@ -11,7 +11,7 @@ from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.runner import steps_of
 from keras_msd.recipes.settings import StartsSettings
-from keras_msd.recipes.train import stage_data
+from keras_msd.recipes.train import _guides, stage_data
 from keras_msd.stages import STAGES
 from keras_msd.stages.settings import TrainingSettings
 from keras_msd.starts.closed_form import BothSides, fit_ridge
@@ -49,6 +49,19 @@ def test_goals_come_twice():
     assert goals.shape == twice.shape and len(goals) == 12
     for part in (slice(0, 4), slice(4, 9), slice(6, 7), slice(8, 20)):
         np.testing.assert_array_equal(goals[part], twice[part])
+
+
+def test_a_run_makes_no_vectors_that_only_terms_of_weight_0_compare(tmp_path):
+    run = a_run(tmp_path, "mini12")
+    settings = run.recipe.stages["teach_student"]
+    kept = {"teacher": "teacher", "target_side": "target", "encoder": lambda _: "own"}
+    made = SimpleNamespace(**kept, guides_of=run.guides_of, guide=str.upper)
+    whole = {"whole": ("WHOLE", "source"), "whole_target": ("WHOLE", "target")}
+    assert _guides(made, "teach_student", settings, "assistant") == whole
+    weights = settings.weights | {"vectors": 0.0, "others": 1.0, "target_mse": 1.0}
+    sides = {f"assistant_{it}": ("own", it) for it in ("source", "target")}
+    changed = settings.with_values({"weights": weights})
+    assert _guides(made, "teach_student", changed, "assistant") == sides
 
 
 def test_layers_are_pruned_before_they_are_copied_and_the_guide_stays_whole(tmp_path):

@@ -183,17 +183,16 @@ class Run:
         return JointTeacher(stored, settings.weights or None, center)
 
     def guides_of(self, settings: Any) -> dict[str, tuple[str, str]]:
-        """Return which of `[guides]` a stage's terms name.
+        """Return which of `[guides]` a stage's terms name, but for those of weight 0.
 
         Returns:
             Target -> (name of the guide, "source" or "target").
         """
-        losses = getattr(settings, "losses", {}).values()
         known: dict[str, tuple[str, str]] = {}
         for name in self.recipe.guides:
             known |= {name: (name, "source"), name + OF_TARGET: (name, "target")}
-        named = {target for loss in losses for target in loss.targets}
-        return {target: known[target] for target in sorted(named & known.keys())}
+        named = settings.compared & known.keys()
+        return {target: known[target] for target in sorted(named)}
 
     @cached_property
     def named_assistant(self) -> Any | None:

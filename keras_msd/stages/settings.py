@@ -104,6 +104,16 @@ class TrainingSettings(Settings):
             raise ValueError("a stage needs `epochs` or `steps`, unless it is skipped")
         return self
 
+    @property
+    def compared(self) -> set[str]:
+        """The targets in `losses`, but for terms of weight 0."""
+        used = (
+            it.targets
+            for name, it in self.losses.items()
+            if self.weights.get(name, it.weight)
+        )
+        return set().union(*used)
+
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the stage's class that only this stage has."""
         return {}

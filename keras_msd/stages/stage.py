@@ -208,7 +208,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         if terms and not any(weights.get(term, 1) for term in terms):
             raise InputError(
                 "A stage needs a term with a weight above 0. Received: 0 for "
-                f"{', '.join(terms)}."
+                f"{', '.join(terms)}. Leave one of these weights out."
             )
 
     def trained_encoder(self) -> Encoder | keras.Model:
@@ -555,13 +555,10 @@ class StageRecord:
 
     def targets(self, settings: TrainingSettings) -> Guides:
         """Return `guides` without targets that only terms of weight 0 compare."""
-        goals, weights = getattr(self.make, "goals", {}), settings.weights
-        used = {*getattr(self.make, "targets", ())}
-        for name, loss in settings.losses.items():
-            if weights.get(name, loss.weight):
-                used |= {*loss.targets}
+        goals = getattr(self.make, "goals", {})
+        used = settings.compared.union(getattr(self.make, "targets", ()))
         for side, target in goals.items():
-            if weights.get(f"{side}_mse", 1):
+            if settings.weights.get(f"{side}_mse", 1):
                 used.add(target)
         unused = {*goals.values()} - used
         return {name: it for name, it in self.guides.items() if name not in unused}

@@ -34,7 +34,8 @@ SIMILARITIES = {
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = write_place(tmp_path_factory.mktemp("place"))
-    tiny_encoder(**SHAPE, dropout=0.0, normalize=True).save(folder / "backbone")
+    for name in ("backbone", "finetuned"):
+        tiny_encoder(**SHAPE, dropout=0.0, normalize=True).save(folder / name)
     for name, seed in (("one", 1), ("two", 2)):
         keras.utils.set_random_seed(seed)
         tiny_encoder(num_layers=0).save(folder / name)
@@ -176,6 +177,8 @@ def test_what_is_set_of_an_encoder_that_exists_is_done(place, tmp_path):
         "assistant.pooling": "cls",
         "assistant.normalize": False,
         "assistant.dropout": 0.25,
+        "assistant.average.source": str(place / "finetuned"),
+        "assistant.average.share": 0.25,
         "starts.closed_form": False,
         "stages.teach_assistant.skip": True,
     }
@@ -183,9 +186,12 @@ def test_what_is_set_of_an_encoder_that_exists_is_done(place, tmp_path):
     found = load_encoder(tmp_path / "run/assistant")
     config = found.config
     assert (config.num_layers, config.pooling, config.dropout) == (1, "cls", 0.25)
-    whole = load_encoder(place / "backbone").weights()
+    one, two = (
+        load_encoder(place / name).weights() for name in ("backbone", "finetuned")
+    )
     for name, value in found.weights().items():
-        np.testing.assert_array_equal(value, whole[name])
+        mean = 0.75 * one[name] + 0.25 * two[name]
+        np.testing.assert_allclose(value, mean, rtol=1e-5, atol=1e-7)
     lengths = np.linalg.norm(found.encode(sentences(4, 3)), axis=1)
     assert np.abs(lengths - 1).max() > 0.01
 
@@ -196,7 +202,8 @@ def test_what_is_set_of_an_encoder_that_exists_is_done(place, tmp_path):
         ("assistant.hidden_dim", 8, "a shape of its own; received `hidden_dim`"),
         ("assistant.start", "ridge", "a shape of its own; received `start`"),
         ("assistant.trim.keep", 5, "Unknown key `assistant.trim.keep`.*pieces"),
-        ("assistant.source", "none", "change the vocabulary of an encoder"),
+        ("assistant.source", "none", "`trim` change an encoder that exists"),
+        ("assistant.average.share", 0.5, "`assistant.average.source`"),
         ("tokenizer.vocabulary_size", 90, "has no `tokenizer.vocabulary_size`"),
         ("guides.teacher2.sources", ["tiny12"], "a name that is no target"),
         ("guides.both.source", "tiny12", "Unknown key `guides.both.source`"),

@@ -1,3 +1,4 @@
+from keras_msd.models.average import average_weights as average_weights
 from keras_msd.models.encoder import Encoder as Encoder
 from keras_msd.models.encoder import new_encoder as new_encoder
 from keras_msd.models.network import EncoderConfig as EncoderConfig

@@ -20,6 +20,7 @@ from keras_msd.distribute import Distribution
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.io.files import digest, read_json, write_json
 from keras_msd.load import load_teacher, open_encoder, teacher_encoder
+from keras_msd.models.average import average_weights
 from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.models.trim import restore_vocabulary
 from keras_msd.recipes.cache import RunFolder
@@ -213,6 +214,9 @@ class Run:
             )
         if settings.vocabulary:
             encoder = restore_vocabulary(encoder, open_encoder(settings.vocabulary))
+        if settings.average:
+            other = open_encoder(settings.average.source)
+            encoder = average_weights(encoder, other, settings.average.share)
         changes = settings.model_dump(include={*OF_EXISTING}, exclude_none=True)
         if not changes:
             return encoder

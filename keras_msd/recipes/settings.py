@@ -48,7 +48,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
 Codes = Annotated[Words, BeforeValidator(lambda it: (ALL,) if it == ALL else it)]
 # What can be changed in an assistant that exists.
 OF_EXISTING = ("num_layers", "pooling", "normalize", "dropout")
-TOKENS = ("vocabulary", "trim")  # also of an encoder that exists
+OF_SOURCE = ("vocabulary", "average", "trim")  # of an encoder that exists
 
 
 class TableRow(Settings):
@@ -170,14 +170,26 @@ class AssistantTrimSettings(Settings):
     pieces: Count
 
 
+class AverageSettings(Settings):
+    """`[assistant.average]`: see `models.average_weights`.
+
+    `source` is loaded with `load_encoder`, and each weight becomes
+    `(1 - share) * assistant + share * source`.
+    """
+
+    source: str
+    share: Fraction
+
+
 class AssistantSettings(Settings):
     """`[assistant]`: a new encoder with a shape and a start, or an encoder that exists.
 
     `source` "new" makes one; "none" is for thin, deep students, which need no
     assistant. Anything else is loaded with `load_encoder`: `num_layers` then keeps its
     first layers, `pooling`, `normalize` and `dropout` replace its own, `vocabulary`
-    names an encoder whose tokens it gets (see `restore_vocabulary`), and `trim` makes
-    its vocabulary smaller.
+    names an encoder whose tokens it gets (see `restore_vocabulary`), its weights are
+    averaged with those of the encoder that `average` names, and `trim` makes its
+    vocabulary smaller.
 
     A new assistant has the defaults of `EncoderConfig`; with `num_layers = 0` it is a
     word table alone. `start` of a new one: "random"; "ridge": closed-form word rows
@@ -196,6 +208,7 @@ class AssistantSettings(Settings):
     pooling: Pooling | None = None
     normalize: bool | None = None
     vocabulary: str | None = None
+    average: AverageSettings | None = None
     trim: AssistantTrimSettings | None = None
 
     @property
@@ -206,17 +219,17 @@ class AssistantSettings(Settings):
     @model_validator(mode="after")
     def _fits_its_source(self) -> "AssistantSettings":
         keys = self.model_dump(exclude_none=True).keys()
-        shape = [key for key in keys if key not in ("source", *OF_EXISTING, *TOKENS)]
+        shape = [key for key in keys if key not in ("source", *OF_EXISTING, *OF_SOURCE)]
         if self.exists and shape:
             raise ValueError(
                 f"the encoder `{self.source}` has a shape of its own; received "
                 f"{', '.join(f'`{key}`' for key in shape)} beside it. Leave that out; "
                 "what may be set is "
-                f"{', '.join(f'`{it}`' for it in (*OF_EXISTING, *TOKENS))}"
+                f"{', '.join(f'`{it}`' for it in (*OF_EXISTING, *OF_SOURCE))}"
             )
-        if not self.exists and (self.trim or self.vocabulary):
+        if not self.exists and any(getattr(self, name) for name in OF_SOURCE):
             raise ValueError(
-                "`trim` and `vocabulary` change the vocabulary of an encoder that "
+                f"{', '.join(f'`{it}`' for it in OF_SOURCE)} change an encoder that "
                 f'exists; received `source = "{self.source}"`. Give the encoder, or '
                 "leave them out"
             )

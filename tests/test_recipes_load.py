@@ -59,6 +59,8 @@ def test_layers_of_values(recipe):
     assert (ours.data.seed, ours.teacher.dim) == (4, 16)
     assert load_recipe(recipe(text)).data.seed == 3
     assert merge({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}) == {"a": {"b": 3, "c": 2}}
+    assert merge({"a": {"b": 1, "c": 2}}, {"a": {"b": {}}}) == {"a": {"c": 2}}
+    assert merge({"a": {"b": 1}}, {"a": {}}) == {"a": {"b": 1}}
 
 
 def test_the_recipe_in_a_runs_folder_has_equal_values(tmp_path):

@@ -262,12 +262,13 @@ def merged(layers: Sequence[Layer]) -> dict[str, Any]:
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return `above` over `below`: tables are merged, any other value is replaced.
 
-    None removes the value below it.
+    None removes what is below it, and an empty table a value that is no table.
     """
     result = dict(below)
     for key, value in above.items():
         old = result.get(key)
-        if value is None:
+        no_table = old is not None and not isinstance(old, Mapping)
+        if value is None or (value == {} and no_table):
             result.pop(key, None)
         elif isinstance(value, Mapping):
             result[key] = merge(old if isinstance(old, Mapping) else {}, value)

@@ -1,11 +1,12 @@
-"""How much of its backbone should small12's weights have?
+r"""How much of its backbone should small12's weights have?
 
-For each share, the mean of small12 1.0 and multilingual-e5-small, both in float32, on
+For each share, the mean of small12_pairs and multilingual-e5-small, both in float32, on
 the tuning halves: STSb, five languages, and retrieval of passages, the five sets on
-which small12 1.0 had lost most. A share is scored once: what the result has is passed
+which small12_pairs had lost most. A share is scored once: what the result has is passed
 over.
 
-    python experiments/average.py runs/small12_1/assistant --data DATA --retrieval SETS
+    python experiments/average.py runs/small12_pairs/assistant --data DATA \
+        --retrieval SETS
 
 Writes results/average.json. It needs the packages of requirements-backbones.txt.
 """

@@ -27,6 +27,7 @@ from keras_msd.choices import IntegerScheme
 from keras_msd.data import TextTable
 from keras_msd.evaluate import score_set
 from keras_msd.io.files import read_json, write_json
+from keras_msd.models import average_weights
 from keras_msd.starts.closed_form import mean_rows, word_rows
 from keras_msd.training.rounding import Rounding
 
@@ -48,24 +49,14 @@ class Words:
         return mean_rows(self.table, self.encoder.tokenizer.encode(texts))
 
 
-def mixture(start: Any, trained: dict[str, np.ndarray], share: float) -> Any:
-    """Return an encoder of the start's shape with a share of the trained weights."""
-    made = load_encoder(start)
-    before = made.weights()
-    made.set_weights(
-        {name: share * trained[name] + (1 - share) * before[name] for name in before}
-    )
-    return made
-
-
-def with_all_tokens(run: Path, trained: dict[str, np.ndarray]) -> Any:
+def with_all_tokens(run: Path, trained: Any) -> Any:
     """Return the trained layers on the backbone's rows of every token of the pairs."""
     table = TextTable.open(run / "stages/pairs/texts")
     sides = (table.chunks(side) for side in ("source", "target"))
     texts = chain.from_iterable(chain.from_iterable(sides))
     made = trim_vocabulary(load_encoder(BACKBONE), texts)
     rows = made.weights()["embedding/word"]
-    made.set_weights({**trained, "embedding/word": rows})
+    made.set_weights({**trained.weights(), "embedding/word": rows})
     return made
 
 
@@ -102,21 +93,20 @@ def main() -> None:
     names = ("across", "within", "English", "P@1")
     print(f"{'run':24} {'share':>10}", *(f"{it:>7}" for it in names))
     for run in given.runs:
-        start, end = (run / f"stages/{it}/encoder" for it in STEPS)
-        trained = load_encoder(end).weights()
+        start, trained = (load_encoder(run / f"stages/{it}/encoder") for it in STEPS)
         whole = ["all tokens"] if given.all_tokens else []
         for share in ["words", *given.shares, *whole, *given.quantize]:
             row = rows.setdefault(run.name, {}).get(str(share))
             if row is None:
                 if share == "words":
-                    encoder: Any = Words(load_encoder(start))
+                    encoder: Any = Words(start)
                 elif share in whole:
                     encoder = with_all_tokens(run, trained)
                 elif share in given.quantize:
-                    encoder = mixture(start, trained, 1.0)
+                    encoder = average_weights(start, trained, 1.0)
                     Rounding(encoder.model, share).finish()
                 else:
-                    encoder = mixture(start, trained, share)
+                    encoder = average_weights(start, trained, share)
                 row = rows[run.name][str(share)] = scores(encoder, given)
                 write_json(RESULT, found)
             numbers = (row[key] for key in ("across", "within", "english", "tatoeba"))

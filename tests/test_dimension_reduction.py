@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.starts.dimension_reduction import reduce_dimensions
+from keras_msd.starts.dimension_reduction import reduce_dimensions, whiten
 
 WIDE, DIM, COUNT = 12, 3, 200
 QUICK = {"steps": 200, "batch_size": 100, "learning_rate": 0.05, "scale": 20.0}
@@ -78,3 +78,33 @@ def test_mistakes_are_named():
         reduce_dimensions(source, target, DIM)
     with pytest.raises(InputError, match="`dim` must be at least 1"):
         reduce_dimensions(source, target, 0, **QUICK)
+
+
+def test_whitening_divides_each_direction_by_what_it_varies():
+    random = np.random.default_rng(0)
+    turn = np.linalg.qr(random.normal(size=(6, 6)))[0]
+    vectors = random.normal(size=(4000, 6)) * [5, 3, 2, 1, 1, 0.5] @ turn + 2
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    covariance = np.cov(vectors.T)
+    mean = np.trace(covariance) / 6
+    matrix = whiten(7 * vectors, strength=0.5)
+    inverse = np.linalg.inv(np.eye(6) + 0.5 * covariance / mean)
+    np.testing.assert_allclose(matrix @ matrix, inverse, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(matrix, matrix.T)
+    np.testing.assert_allclose(whiten(vectors, 0), np.eye(6), atol=1e-6)
+    made = np.cov((vectors @ whiten(vectors, 1e6)).T)
+    np.testing.assert_allclose(made, np.eye(6) * made[0, 0], rtol=1e-3, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "strength", "message"),
+    [
+        (np.ones((3, 2)), 0.1, "the same direction in every row"),
+        (np.ones((1, 2)), 0.1, "two sentences or more"),
+        (np.array([[1.0, np.nan], [0, 1]]), 0.1, "1 numbers that are not finite"),
+        (np.eye(3), -0.1, "strength=-0.1"),
+    ],
+)
+def test_what_cannot_be_whitened_is_refused(vectors, strength, message):
+    with pytest.raises(InputError, match=message):
+        whiten(vectors, strength)

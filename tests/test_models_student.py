@@ -11,7 +11,8 @@ from keras_msd.checks import InputError
 from keras_msd.load import load_encoder
 from keras_msd.models import student
 from keras_msd.models.network import EncoderConfig, weight_shapes
-from keras_msd.models.student import ROWS, thin_deep
+from keras_msd.models.student import ROWS, merge_projection, thin_deep
+from keras_msd.testing import tiny_encoder
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
@@ -118,3 +119,17 @@ def test_fields_take_the_place_of_the_rows(config_of):
 def test_what_cannot_be_built_is_refused(row, fields, words, tokenizer):
     with pytest.raises(InputError, match=words):
         thin_deep(tokenizer, row, **fields)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_an_encoder_without_a_projection_gets_one(normalize):
+    encoder = tiny_encoder(normalize=normalize)
+    matrix = np.random.default_rng(0).normal(size=(encoder.dim, 5)).astype("float32")
+    made = merge_projection(encoder, matrix)
+    texts = ["The cat sleeps.", "A dog runs in the park."]
+    expected = encoder.encode(texts) @ matrix
+    if normalize:
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(made.encode(texts), expected, rtol=1e-4, atol=1e-6)
+    with pytest.raises(InputError, match="'projection_dim': 4"):
+        merge_projection(encoder, matrix[:4])

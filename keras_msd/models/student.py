@@ -216,12 +216,13 @@ def _by_rule(hidden_dim: Any) -> dict[str, int]:
 def merge_projection(encoder: Encoder, matrix: np.ndarray) -> Encoder:
     """Return an encoder with `matrix` multiplied into its projection.
 
-    `(h P + b) M = h (P M) + b M`. If the encoder scales its vectors to length one, the
-    new encoder applies the matrix first and scales afterwards. Its vectors have the
-    direction of `encoder.encode(texts) @ matrix`.
+    `(h P + b) M = h (P M) + b M`. An encoder without a projection gets one, without a
+    bias. If the encoder scales its vectors to length one, the new encoder applies the
+    matrix first and scales afterwards. Its vectors have the direction of
+    `encoder.encode(texts) @ matrix`.
 
     Args:
-        encoder: Has a linear `projection`; it is not changed.
+        encoder: Its `projection`, if any, is linear; it is not changed.
         matrix: `(encoder.dim, d)`.
 
     Raises:
@@ -233,12 +234,15 @@ def merge_projection(encoder: Encoder, matrix: np.ndarray) -> Encoder:
         >>> msd.models.merge_projection(encoder, matrix).encode(["A cat."]).shape
         (1, 2)
     """
-    check_mergeable(encoder, len(matrix))
-    values = encoder.weights()
-    for path in ("projection/kernel", "projection/bias"):
-        if path in values:
+    values, fields = encoder.weights(), {}
+    if encoder.config.projection_dim is None and len(matrix) == encoder.dim:
+        values["projection/kernel"] = np.asarray(matrix, np.float32)
+        fields = {"projection_bias": False, "projection_activation": "linear"}
+    else:
+        check_mergeable(encoder, len(matrix))
+        for path in {"projection/kernel", "projection/bias"} & values.keys():
             values[path] = values[path] @ matrix
-    merged = encoder.with_config(projection_dim=matrix.shape[1])
+    merged = encoder.with_config(projection_dim=matrix.shape[1], **fields)
     merged.set_weights(values)
     return merged
 

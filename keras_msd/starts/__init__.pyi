@@ -8,5 +8,6 @@ from keras_msd.starts.closed_form import token_frequencies as token_frequencies
 from keras_msd.starts.closed_form import weigh_rows as weigh_rows
 from keras_msd.starts.dimension_reduction import order_dimensions as order_dimensions
 from keras_msd.starts.dimension_reduction import reduce_dimensions as reduce_dimensions
+from keras_msd.starts.dimension_reduction import whiten as whiten
 from keras_msd.starts.width import prune_width as prune_width
 from keras_msd.starts.width import refit_layers as refit_layers

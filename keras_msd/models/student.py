@@ -234,7 +234,7 @@ def merge_projection(encoder: Encoder, matrix: np.ndarray) -> Encoder:
         >>> msd.models.merge_projection(encoder, matrix).encode(["A cat."]).shape
         (1, 2)
     """
-    values, fields = encoder.weights(), {}
+    values, fields = encoder.weights(), dict[str, Any]()
     if encoder.config.projection_dim is None and len(matrix) == encoder.dim:
         values["projection/kernel"] = np.asarray(matrix, np.float32)
         fields = {"projection_bias": False, "projection_activation": "linear"}

@@ -100,6 +100,7 @@ AFTER_PADDING = {"position_offset": 2, "max_positions": 40, "num_types": 2}
     ("fields", "quantize"),
     [
         (KERNELS, "int4"),
+        (KERNELS | {"bottleneck_dim": None}, "int4"),  # then all kernels are
         (AFTER_PADDING | {"normalize": False}, "int4"),
         (PROJECTION, "int8"),
     ],

@@ -274,3 +274,14 @@ def test_the_tables_of_distil_are_those_of_the_result():
         check(trained, names[name], 16, 1500)
         chosen = cells[f"{names[name]}, 16 MB, 1500 pairs"]["kept"]
         assert kept == {"start": "before training"}.get(chosen, chosen)
+
+
+def test_the_tables_of_small12_are_those_of_the_results():
+    text = EXPERIMENTS.split("\n## small12\n")[1].split("### Its first training")[0]
+    made = read("small12.json")
+    keys = "across", "within", "english", "tatoeba", "retrieval"
+    for part, head in (("report", "| model |"), ("tuning", "| share of")):
+        rows = table(head + text.split(head)[1].split("\n\n")[0])
+        assert rows.keys() == made[part].keys()
+        for name, row in made[part].items():
+            assert rows[name] == scores(row, [it for it in keys if it in row]), name

@@ -31,7 +31,6 @@ from keras_msd.export.onnx import FLOAT, INT32, Graph, append_network
 from keras_msd.export.onnx_files import IDS, OUTPUT
 from keras_msd.export.proof import proof_sentences, row_cosines
 from keras_msd.io.files import digest, read_table, write_json
-from keras_msd.models.encoder_folder import to_stored
 from keras_msd.models.network import WORD
 from keras_msd.quantize import SCHEMES, Scheme
 
@@ -179,9 +178,6 @@ def write_network(encoder: Any, quantize: str, module: Path) -> None:
     }
     scheme = Scheme(SCHEMES[quantize].table, "float32")
     stored = weights | {path: folder[path] for path in folder if path.startswith(WORD)}
-    if light.has_four_bits(folder):
-        scheme = SCHEMES["int4"]
-        stored = to_stored(weights, "int4")
     graph, fake = Graph(), SimpleNamespace(config=encoder.config)
     fake.weights = lambda: dict(weights)
     _, vector = append_network(graph, fake, scheme, *IDS)
@@ -211,10 +207,44 @@ def write_network(encoder: Any, quantize: str, module: Path) -> None:
         raise InputError(f"The graph has no place for {', '.join(lost)}.")
     for node in model.graph.node:
         node.input[:] = [names.get(name, name) for name in node.input]
-        for attribute in node.attribute:
-            if attribute.name == "accuracy_level":
-                attribute.i = FLOAT_ARITHMETIC
+    if light.has_four_bits(folder):
+        in_four_bits(model, light.network_weights(encoder.config.model_dump(), folder))
     (module / light.NETWORK).write_bytes(model.SerializeToString(deterministic=True))
+
+
+def in_four_bits(model: Any, given: dict[str, np.ndarray]) -> None:
+    """Let a graph multiply by kernels as `light.network_weights` gives those in 4 bits.
+
+    Args:
+        model: Its products are with float32 kernels, which have their paths as names.
+        given: The weights of the package, by their paths.
+    """
+    kernels = {path for path, it in given.items() if it.dtype == np.uint8} - {WORD}
+    for node in model.graph.node:
+        if node.op_type != "MatMul" or node.input[1] not in kernels:
+            continue
+        outputs, blocks, half = given[node.input[1]].shape
+        size = {"K": 2 * blocks * half, "N": outputs, "block_size": 2 * half, "bits": 4}
+        product = helper.make_node(
+            "MatMulNBits",
+            [*node.input, f"{node.input[1]}{light.SCALES}"],
+            node.output,
+            node.name,
+            domain="com.microsoft",
+            accuracy_level=FLOAT_ARITHMETIC,
+            **size,
+        )
+        node.CopyFrom(product)
+    for tensor in list(model.graph.initializer):
+        if tensor.name not in kernels:
+            continue
+        for path in (tensor.name, f"{tensor.name}{light.SCALES}"):
+            made = model.graph.initializer.add()
+            made.CopyFrom(tensor)
+            made.name, array = path, given[path]
+            made.dims[:] = array.shape
+            made.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+        model.graph.initializer.remove(tensor)
 
 
 def check_vectors(module: Path) -> None:

@@ -20,7 +20,7 @@ from keras_msd.io.files import read_json, write_json
 from keras_msd.models import average_weights
 
 RESULT = Path(__file__).parent / "results/average.json"
-SHARES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+SHARES = (0.0, 0.3, 0.4, 0.5, 1.0)
 LANGUAGES = {
     "stsb": ["de", "es", "ja", "ru", "zh"],
     "retrieval": ["ar", "ja", "pl", "tr", "zh"],

@@ -58,7 +58,7 @@ def test_rows_are_matched_by_token(pair):
 
 def test_what_cannot_be_averaged_is_refused(pair):
     encoder, other = pair
-    with pytest.raises(InputError, match="1 - share"):
+    with pytest.raises(InputError, match=r"from 0 to 1\. Received: share=1\.5"):
         average_weights(encoder, other, 1.5)
     with pytest.raises(InputError, match="share=nan"):
         average_weights(encoder, other, float("nan"))

@@ -133,3 +133,5 @@ def test_an_encoder_without_a_projection_gets_one(normalize):
     np.testing.assert_allclose(made.encode(texts), expected, rtol=1e-4, atol=1e-6)
     with pytest.raises(InputError, match="'projection_dim': 4"):
         merge_projection(encoder, matrix[:4])
+    with pytest.raises(InputError, match="can only be merged"):
+        merge_projection(encoder.model, matrix)

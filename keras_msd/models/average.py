@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_msd.checks import InputError, at_least
+from keras_msd.checks import InputError
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import WORD
 
@@ -43,8 +43,8 @@ def average_weights(encoder: Encoder, other: Encoder, share: float) -> Encoder:
                 "Only encoders' weights can be averaged. Received: "
                 f"{type(it).__name__}. Average the encoders, then export."
             )
-    at_least(0, share=share)
-    at_least(0, **{"1 - share": 1 - share})
+    if not 0 <= share <= 1:
+        raise InputError(f"`share` must be from 0 to 1. Received: share={share}.")
     weights, others = encoder.weights(), other.weights()
     known = {token: row for row, token in enumerate(other.tokenizer.pieces())}
     tokens = encoder.tokenizer.pieces()

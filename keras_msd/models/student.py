@@ -234,12 +234,15 @@ def merge_projection(encoder: Encoder, matrix: np.ndarray) -> Encoder:
         >>> msd.models.merge_projection(encoder, matrix).encode(["A cat."]).shape
         (1, 2)
     """
-    values, fields = encoder.weights(), dict[str, Any]()
-    if encoder.config.projection_dim is None and len(matrix) == encoder.dim:
+    config: Any = getattr(encoder, "config", None)
+    fields: dict[str, Any] = {}
+    if config and config.projection_dim is None and len(matrix) == encoder.dim:
+        values = encoder.weights()
         values["projection/kernel"] = np.asarray(matrix, np.float32)
         fields = {"projection_bias": False, "projection_activation": "linear"}
     else:
         check_mergeable(encoder, len(matrix))
+        values = encoder.weights()
         for path in {"projection/kernel", "projection/bias"} & values.keys():
             values[path] = values[path] @ matrix
     merged = encoder.with_config(projection_dim=matrix.shape[1], **fields)

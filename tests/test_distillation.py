@@ -164,9 +164,9 @@ def test_the_tuning_half_alone_chooses():
         return Table(vectors)
 
     encoders = {"start": finding("report"), "trained": finding("choose")}
-    best, scores = report.choose(encoders, HELD, [], 1.0)
+    best, scores = report.choose(encoders, report.HeldOut("choose", HELD, []), 1.0)
     assert best == "trained" and scores["trained"]["mrr"] == 100
-    rows = report.score(encoders, HELD, [])
+    rows = report.score(encoders, report.HeldOut("report", HELD, []))
     assert rows[0]["precision"] == 100 and rows[1]["gain"][0] == 100
 
 
@@ -177,13 +177,38 @@ def test_where_all_is_found_the_margin_chooses():
         return Table({f"{side} {n}": rows[n] for side in "ab" for n in range(100)})
 
     encoders = {"start": apart(0.05), "trained": apart(0.01)}
-    best, scores = report.choose(encoders, HELD, [], None)
+    best, scores = report.choose(encoders, report.HeldOut("choose", HELD, []), None)
     assert best == "trained"
     assert {row["precision"] for row in scores.values()} == {100.0}
-    rows = report.score(encoders, HELD, [])
-    assert "cannot tell them apart" in report.words(rows, 50)[1]
+    rows = report.score(encoders, report.HeldOut("report", HELD, []))
+    assert "cannot tell them apart" in report.words(rows, 50, "")[1]
     # With 5.8 % wrong, 50 hits in a row have a probability of 5 %.
-    assert "up to 5.8 % of further ones" in report.words(rows, 50)[0]
+    assert "up to 5.8 % of further ones" in report.words(rows, 50, "")[0]
+
+
+@pytest.mark.parametrize("pairs", [HELD, {}])
+def test_where_vectors_are_learnt_the_agreement_with_them_chooses(pairs):
+    rows, texts = np.eye(200), [text for pair in HELD["xx"] for text in pair]
+    goals = dict(zip(texts, 3 * rows, strict=True))
+    turned = {text: rows[at] + 0.75 * rows[at - 1] for at, text in enumerate(texts)}
+    # The second finds no translation; its vectors are nearer to what was learnt.
+    found = {text: rows[at // 2] + 0.1 * rows[at] for at, text in enumerate(texts)}
+    encoders = {"start": Table(found), "trained": Table(turned)}
+
+    def learnt(asked):
+        return np.stack([goals[text] for text in asked])
+
+    given = pairs, [], learnt, texts
+    best, scores = report.choose(encoders, report.HeldOut("choose", *given), 1.0)
+    assert best == "trained"
+    assert scores["trained"]["agreement"] == pytest.approx(1 / 1.25, abs=1e-6)
+    held = report.HeldOut("report", *given)
+    first, second = report.score(dict(reversed(encoders.items())), held)
+    assert first["agreement"] == pytest.approx(0.8, abs=1e-6)
+    assert ("gain" in second) == ("precision" in first) == bool(pairs)
+    said = report.words([first], held.size, "uncut")[-1]
+    unit = "pairs" if pairs else "sentences"
+    assert said.endswith(f"of uncut is 0.8000, on {held.size} held-out {unit}.")
 
 
 def test_training_starts_from_a_table_that_knows_other_text(
@@ -204,8 +229,8 @@ def test_training_starts_from_a_table_that_knows_other_text(
     encoders = {
         name: msd.load_encoder(out / "rounded" / name) for name in ("start", "trained")
     }
-    held = read_held_out(out / "data/parallel/dev")
-    assert report.choose(encoders, held, ["en"], 1.3)[0] == "trained"
+    held = report.HeldOut("choose", read_held_out(out / "data/parallel/dev"), ["en"])
+    assert report.choose(encoders, held, 1.3)[0] == "trained"
     pieces, size = (
         (it.tokenizer.pieces(), it.tokenizer.vocabulary_size)
         for it in (msd.load_encoder(out / "start"), msd.load_encoder(known))
@@ -290,7 +315,7 @@ OF_LAYERS = {"max_mb": 0.44, "progress": False}
 def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
     pairs = [(it.source, it.target) for it in example_pairs(["de"], count=300)]
     out, options = tmp_path / "model", OF_LAYERS | {"store_dir": tmp_path / "store"}
-    options |= {"updates": 3, "batch_size": 16}
+    options |= {"updates": 12, "batch_size": 16, "learning_rate": 1e-3, "guard": None}
     result = msd.distil(pairs, out, "de", start=layers, **options)
     whole, start = msd.load_encoder(layers), msd.load_encoder(out / "start")
     assert result["bytes"] <= 1e6 * OF_LAYERS["max_mb"]
@@ -316,6 +341,41 @@ def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
     expected = msd.load_encoder(out / "encoder").encode(text)
     np.testing.assert_allclose(file, expected, atol=0.02)
     assert (out / "run/report.html").is_file()
+    # Both sides learnt the vectors that the encoder gave them before it was cut.
+    held = [pair for pair in rows_in(out, "dev") if half_of(pair[0]) == "report"]
+    sides = [text for pair in held for text in pair]
+    units = [
+        it / np.linalg.norm(it, axis=1, keepdims=True)
+        for it in (
+            msd.load_encoder(place).encode(sides)
+            for place in (layers, result["file"], out / "rounded/start")
+        )
+    ]
+    agreement, before = ((units[0] * it).sum(axis=1).mean() for it in units[1:])
+    first, second, teacher = result["encoders"]
+    assert first["agreement"] == pytest.approx(agreement, abs=1e-4)
+    assert second["agreement"] == pytest.approx(before, abs=1e-4)
+    assert result["kept"] == "trained" and agreement > before + 0.001
+    assert teacher["agreement"] == pytest.approx(1, abs=1e-6)
+
+
+def test_translations_learn_the_vectors_of_their_sources_if_asked(
+    layers, tmp_path, no_export
+):
+    pairs = [(it.source, it.target) for it in example_pairs(["de"], count=300)]
+    options = OF_LAYERS | {"start": layers, "updates": 1, "align": True}
+    result = msd.distil(pairs, tmp_path / "model", "de", **options)
+    recipe = msd.recipes.load_recipe(tmp_path / "model/run/recipe.toml")
+    assert not recipe.teacher.multilingual
+    stage = recipe.stages["teach_assistant"]
+    assert stage.weights["target_mse"] > 0 and "vectors" not in stage.losses
+    assert all("agreement" not in row for row in result["encoders"])
+    for given in (
+        {"out_dir": tmp_path / "none", "languages": ["de"], "texts": ["Ein Haus."]},
+        {"pairs": pairs, "out_dir": tmp_path / "none", "start": "pairs"},
+    ):
+        with pytest.raises(InputError, match="`align` needs pairs and a start with"):
+            msd.distil(**options | given)
 
 
 def test_the_package_of_the_file_is_missing(layers, tmp_path, monkeypatch):
@@ -328,14 +388,29 @@ def test_the_package_of_the_file_is_missing(layers, tmp_path, monkeypatch):
 
 
 def test_texts_alone_are_enough(layers, tmp_path, no_export):
-    texts = [pair.target for pair in example_pairs(["de"], count=200)]
-    options = OF_LAYERS | {"start": layers}
-    result = msd.distil(
-        out_dir=tmp_path / "model", texts=texts, languages=["de"], **options
-    )
-    assert result["plan"]["steps"] == 0 and result["encoders"] == []
-    assert result["kept"] == "start" and result["plan"]["expected_bytes"] <= 4.4e5
+    texts = [pair.target for pair in example_pairs(["de"], count=300)]
+    options = OF_LAYERS | {"start": layers, "updates": 2}
+    out, given = tmp_path / "model", {"texts": texts, "languages": ["de"]}
+    result = msd.distil(out_dir=out, **given, **options)
+    assert result["plan"]["expected_bytes"] <= 4.4e5
     assert msd.load_encoder(result["file"]).encode(texts[:2]).shape == (2, 64)
+    # They are trained on but for those that are held out.
+    with gzip.open(out / "data/texts.tsv.gz", "rt", encoding="utf-8") as file:
+        held = file.read().splitlines()
+    (path,) = (out / "data/parallel/train").iterdir()
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        trained = {text for line in file for text in line.rstrip("\n").split("\t")}
+    known = {msd.data.normalize(text) for text in texts}
+    assert trained | {*held} == known and not trained & {*held}
+    assert sum(result["texts"].values()) == len(known)
+    assert result["plan"]["steps"] == 2 and {*result["tuning"]} == {"start", "trained"}
+    said = f"on {result['texts']['report']} held-out sentences."
+    assert result["verdict"][0].endswith(said)
+    # Fewer are used for the vocabulary alone.
+    few = options | {"texts": texts[:50], "languages": ["de"], "max_mb": 0.5}
+    result = msd.distil(out_dir=tmp_path / "few", **few)
+    assert result["plan"]["steps"] == 0 and result["encoders"] == []
+    assert result["kept"] == "start" and "too few" in result["verdict"][0]
     with pytest.raises(InputError, match="needs pairs, or the codes"):
         msd.distil(out_dir=tmp_path / "none", texts=texts, **options)
     assert not (tmp_path / "none").exists()

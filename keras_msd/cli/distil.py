@@ -28,6 +28,7 @@ def distil(
     no_guard: bool = False,
     teacher: str | None = None,
     multilingual: bool = False,
+    align: bool = False,
     updates: int | None = None,
     batch_size: int | None = None,
     learning_rate: float | None = None,
@@ -38,9 +39,9 @@ def distil(
     """Make a small encoder for your languages and your size.
 
     It starts from small12 and multilingual-e5-small, if they are installed, with the
-    tokens that your languages need and as many layers as fit; your pairs train it. The
-    result is a LiteRT file with its tokenizer. A plan is printed first, a report page
-    is written at the end. One source sentence in eight is held out for both.
+    tokens that your languages need and as many layers as fit; your pairs or texts train
+    it. The result is a LiteRT file with its tokenizer. A plan is printed first, a
+    report page is written at the end. One sentence in eight is held out for it.
 
     Example: keras-msd distil pairs.csv --out model --max-mb 16
 
@@ -52,7 +53,8 @@ def distil(
         out: Folder for the encoder, its file and the report.
         max_mb: Maximum size of the file in megabytes. Default: 16 with layers.
         minutes: Expected minutes of training; 0 trains nothing.
-        text: Files with a sentence a line, which help to choose the vocabulary.
+        text: Files with a sentence a line, which help to choose the vocabulary, and are
+            trained on if there are no pairs.
         languages: Codes of the languages that no pairs name. Without --text, the
             vocabulary is chosen by word frequencies.
         language: Code of the translations' language, if no name gives it.
@@ -67,6 +69,8 @@ def distil(
         teacher: Whose vectors are learnt: default (all-MiniLM-L6-v2), a folder,
             hf://org/name, ... Default: the start before it is cut to size.
         multilingual: Your teacher reads other languages than English.
+        align: Translations learn the vectors of their sources. Finds more translations,
+            searches passages worse.
         updates: Training steps, in place of --minutes.
         batch_size: Pairs in a batch.
         learning_rate: Highest learning rate.
@@ -109,6 +113,7 @@ def distil(
             max_mb=max_mb,
             teacher=teacher,
             multilingual=multilingual,
+            align=align,
             start=start,
             guard=None if no_guard else guard,
             minutes=minutes,

@@ -286,15 +286,20 @@ def distil_text(result: dict[str, Any]) -> Iterator[str]:
         if lost := result["dropped"][code]:
             reasons = (f"{count} {name}" for name, count in lost.items())
             yield f"Dropped in {code}: {', '.join(reasons).replace('_', ' ')}"
+    if any(result["texts"].values()):
+        uses = (f"{number} to {use}" for use, number in result["texts"].items())
+        yield f"Sentences: {', '.join(uses)}"
     if rows := result["encoders"]:
-        general = list(rows[0]["general"])
-        heads = [f"{'On held-out text':<24}", f"{'MB':>8}", f"{'P@1':>7}"]
-        heads += [f"{'MRR':>7}", f"{'margin':>9}"]
+        from keras_msd.distillation.report import shown_columns
+
+        columns, general = shown_columns(rows[0]), list(rows[0]["general"])
+        heads = [f"{'On held-out text':<24}", f"{'MB':>8}"]
+        heads += [f"{said:>11}" for said, _ in columns.values()]
         yield "".join([*heads, *(f"{'general ' + it:>22}" for it in general)])
         for row in rows:
             size = f"{row['bytes'] / 1e6:.1f}" if row["bytes"] else ""
-            cells = [f"{row['name']:<24}", f"{size:>8}", f"{row['precision']:7.1f}"]
-            cells += [f"{row['mrr']:7.1f}", f"{row['margin']:9.4f}"]
+            cells = [f"{row['name']:<24}", f"{size:>8}"]
+            cells += [f"{row[name]:11{form}}" for name, (_, form) in columns.items()]
             yield "".join([*cells, *(f"{row['general'][it]:22.1f}" for it in general)])
     yield from (f"Result: {said}" for said in result["verdict"])
     yield f"Encoder: {result['encoder']}"

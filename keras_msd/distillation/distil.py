@@ -15,8 +15,8 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.checks import InputError
-from keras_msd.choices import WEIGHT_DECAY
-from keras_msd.comparison import Prompted, files_of
+from keras_msd.choices import MIN_PAIRS, WEIGHT_DECAY
+from keras_msd.comparison import files_of
 from keras_msd.data.batches import check_reads
 from keras_msd.data.corpora import LANGUAGES, example_pairs, write_rows
 from keras_msd.data.pair import ENGLISH, Pair, languages_of_pairs, pair_code
@@ -25,7 +25,15 @@ from keras_msd.data.store import GuideStore
 from keras_msd.data.words import check_listed, drawn_sentences, has_words
 from keras_msd.distillation import report as scoring
 from keras_msd.distillation.plan import SCHEME, Plan, encoder_bytes
-from keras_msd.distillation.split import SETTINGS, check_new, open_pairs, split
+from keras_msd.distillation.split import (
+    NO_LANGUAGE,
+    SETTINGS,
+    check_new,
+    open_pairs,
+    read_held_texts,
+    split,
+    split_texts,
+)
 from keras_msd.distillation.start import (
     DEFAULT_MB,
     PAIRS,
@@ -50,7 +58,7 @@ from keras_msd.recipes.load import recipe_from
 from keras_msd.recipes.outputs import teacher_licence
 from keras_msd.recipes.resources import default_store_dir
 from keras_msd.recipes.runner import run
-from keras_msd.recipes.settings import Recipe
+from keras_msd.recipes.settings import OF_TARGET, Recipe
 from keras_msd.teachers.teacher import HASHED_WORDS, Teacher
 
 FORMAT, ENCODER, ROUNDED = "litert", "encoder", "rounded"  # folders
@@ -61,8 +69,13 @@ NAMES = {
     TRAINED: "trained",
     CLOSED_FORM: "ridge baseline",
 }
-NO_PAIRS = "No pairs were given, so nothing was trained and nothing is scored."
+NO_TEXT = "No pairs and no texts were given, so nothing was trained or scored."
+FEW_TEXTS = (
+    "The texts are too few to train on: after one in eight is held out, at least "
+    f"{MIN_PAIRS} must be left. So nothing was trained or scored."
+)
 HASHED_DIM = 64  # dimension of "hashed-words", a teacher for tests
+UNCUT = "uncut"  # the guide whose vectors sentences learn: the start before it is cut
 DRAWN_SENTENCES = 6000  # of words drawn by frequency, in each language that has a list
 GENERAL = "general"  # corpus of general sentences
 GENERAL_SHARE = 0.25  # share of general pairs in the training of a known table
@@ -87,6 +100,7 @@ def distil(
     max_mb: float | None = None,
     teacher: Any = None,
     multilingual: bool = False,
+    align: bool = False,
     start: str | Path | None = None,
     guard: float | None = 1.0,
     minutes: float = 10.0,
@@ -103,12 +117,13 @@ def distil(
     Where it starts, unless you say it: the layers of small12, with tokens of e5-small
     for languages that small12 does not know. Its vocabulary is cut to the tokens that
     your languages are expected to need, and if `max_mb` asks for it, attention heads
-    and neurons go. Without pairs that is all. With pairs the encoder is then
-    trained: both sides learn the teacher's vector of the source side, with weights
-    rounded to 4 bits as in the file. The result is written as a LiteRT file with its
+    and neurons go. Then it is trained, with weights rounded to 4 bits as in the file:
+    every sentence, of the pairs or of `texts`, learns the vector that the encoder gave
+    it before it was cut to size. The result is written as a LiteRT file with its
     tokenizer.
 
-    The teacher, unless you say it, is the same encoder before it was cut to size.
+    With `align`, or with a teacher of yours, both sides of a pair learn the teacher's
+    vector of the source side instead, as in stage 1 of Ding et al. 2022.
 
     Without a backbone (small12 or e5-small installed), for another teacher, or below 8
     MB the encoder is a token embedding table: tiny12, or the ridge baseline that is
@@ -116,8 +131,9 @@ def distil(
 
     One source sentence in eight is held out with its translation; a hash of the text
     decides which. The tuning half of these pairs chooses between the encoder before and
-    after training, by mean reciprocal rank and margin. The reporting half is used only
-    for the scores of the report.
+    after training: by how well its vectors agree with those that were learnt; after
+    `align` or with a teacher of yours by mean reciprocal rank and margin. The reporting
+    half is used only for the scores of the report.
 
     `out_dir` then contains `encoder/`, for `load_encoder`; `litert/`, the file with its
     card; `report.html` and `report.json`; `plan.json`; `data/`, the pairs after the
@@ -133,15 +149,20 @@ def distil(
         source_language: Code of the sources' language, if it is not English.
         format: Name of the files' format, if the suffix does not show it.
         columns: Names or numbers of the columns of source and translation.
-        texts: Sentences in any of the languages. They help to choose the vocabulary.
-            Word frequencies help too, for each language of which wordfreq, of the
-            extra `backbones`, has a list; with both, `languages` is enough.
+        texts: Sentences in any of the languages. They help to choose the vocabulary,
+            and without pairs they are trained on if at least 100 are left after one in
+            eight is held out. Word frequencies help with the vocabulary, too, for each
+            language of which wordfreq, of the extra `backbones`, has a list; with both,
+            `languages` is enough.
         languages: Codes of the languages that no pairs name.
         max_mb: Maximum size of the LiteRT file in megabytes (10^6 bytes). Default: 16
             for a start with layers.
         teacher: A `Teacher`, or the `source` of `load_teacher`. Default: a start with
             layers before it is cut to size; for a table, all-MiniLM-L6-v2.
         multilingual: Whether your own teacher reads more than English.
+        align: Whether translations learn the vectors of their sources, though the
+            teacher is the start. It finds more translations of a language that the
+            start aligns badly, and searches passages worse.
         start: Where training starts: "e5-small", "small12", "tiny12", "pairs", or
             anything else that `load_encoder` accepts.
         guard: Most points that a score on general text may lose by training, else the
@@ -166,6 +187,7 @@ def distil(
         The content of `report.json`:
 
         - `plan`: see `distillation.plan.Plan`.
+        - `texts`: without pairs, the same numbers of sentences.
         - `pairs`: for each language pair, the numbers of pairs in "train", "choose"
           (tuning half) and "report" (reporting half). `dropped`: those that are not
           used, by reason: "empty" side, "ratio" of the lengths, "duplicate", or
@@ -180,11 +202,13 @@ def distil(
 
     Raises:
         InputError: A package is missing, the pairs cannot be read or are too few,
-            `max_mb` is too small, `out_dir` belongs to a run with other pairs or
-            settings, or `start` is not suitable.
+            `align` has no pairs or a start that is a table, `max_mb` is too small,
+            `out_dir` belongs to a run with other pairs or settings, or `start` is not
+            suitable.
 
-    Source: stage 1 of Ding et al. 2022; pruned vocabularies as in Abdaoui et al. 2020.
-    The choice of tokens and of what fits is ours.
+    Source: the loss is that of stage 3 of Ding et al. 2022 (equation 4), with `align`
+    that of stage 1; pruned vocabularies as in Abdaoui et al. 2020. The choice of tokens
+    and of what fits is ours.
 
     Example:
         >>> pairs = msd.testing.tiny_pairs()
@@ -230,15 +254,23 @@ def distil(
         )
     if corpus is None and not extra:
         check_listed(known)
+    own = not (begin.table or begin.teacher or align)
+    if align and (begin.table or corpus is None):
+        raise InputError(
+            "`align` needs pairs and a start with layers; a table always learns the "
+            f"vectors of the sources. Received: the start `{begin.source}`"
+            f"{', no pairs' if corpus is None else ''}. Leave `align` out."
+        )
     words = [code for code in known if not begin.table and has_words(code)]
     english = all(file.source_language == ENGLISH for file in files)
     whole = None if begin.table else whole_start(begin)
-    guide, named = _teacher(begin, whole, multilingual or not english)
+    guide, named = _teacher(begin, whole, multilingual or own or not english)
     for file in files:
         check_reads(guide, "source", file)
     options = {
         "start": str(begin.source),
         "max_mb": max_mb,
+        "align": align,
         "guard": guard,
         "minutes": minutes,
         "updates": updates,
@@ -260,11 +292,15 @@ def distil(
     there, begun = out.exists(), (out / SETTINGS).is_file()
     stores = Path(store_dir or default_store_dir())
     chosen = Texts(extra, known, words)
-    job = Job(out, begin, whole, guide, named, chosen, options, stores, say)
+    job = Job(out, begin, whole, guide, named, own, chosen, options, stores, say)
     try:
         if not begun:
             write_json(out / SETTINGS, {"inputs": inputs, "options": options})
-        counts, dropped = ({}, {}) if corpus is None else split(corpus, out / "data")
+        counts, dropped, sentences = dict[str, Any](), dict[str, Any](), {}
+        if corpus is not None:
+            counts, dropped = split(corpus, out / "data")
+        elif own:
+            sentences = split_texts(extra, out / "data")
         plan = make_plan(job)
     except InputError:
         if not begun:  # nothing that took long is lost
@@ -274,7 +310,7 @@ def distil(
         say(line)
     if plan.steps:
         train(job, plan)
-    report = make_result(job, plan, counts, dropped)
+    report = make_result(job, plan, counts, dropped, sentences)
     report["seconds"] = round(time.monotonic() - began, 1)
     scoring.write_html(out / "report.html", report, out / "run")
     write_json(out / REPORT_FILE, report)
@@ -376,6 +412,7 @@ class Job:
         whole: A start with layers, before it is cut to size.
         guide: The teacher.
         teacher: `[teacher]` of a recipe.
+        own: Whether sentences learn their own vectors, and translations too.
         texts: What the vocabulary is chosen by.
         options: What was asked for.
         stores: Parent of the caches of teachers' vectors.
@@ -387,6 +424,7 @@ class Job:
     whole: Encoder | None
     guide: Any
     teacher: dict[str, Any]
+    own: bool
     texts: Texts
     options: Mapping[str, Any]
     stores: Path
@@ -413,6 +451,16 @@ class Job:
         """The held-out pairs by code."""
         folder = self.out / "data/parallel/dev"
         return read_held_out(folder) if folder.is_dir() else {}
+
+    @cached_property
+    def held_texts(self) -> list[str]:
+        """The held-out sentences, where there are no pairs."""
+        return read_held_texts(self.out / "data")
+
+    def held_out(self, part: str) -> scoring.HeldOut:
+        """Return one half of what is held out."""
+        goals = self.store.targets if self.own else None
+        return scoring.HeldOut(part, self.held, self.languages, goals, self.held_texts)
 
     @property
     def table(self) -> bool:
@@ -460,7 +508,7 @@ def make_plan(job: Job) -> Plan:
                 f"Received: `{job.begin.source}` with dimension {whole.dim}. Choose "
                 "another start or another teacher."
             )
-        lines = job.texts.lines(job.pairs)
+        lines = job.texts.lines(job.pairs if job.held else ())
         max_bytes = 1e6 * (options["max_mb"] or DEFAULT_MB)
         shape = fitting_shape(whole, lines, max_bytes, options["vocabulary_size"])
         given = whole, shape, lines, options["seed"]
@@ -500,7 +548,7 @@ def _table(job: Job) -> Encoder:
 
 def _steps(job: Job, encoder: Encoder) -> tuple[int, float]:
     """Return the number of training steps, and the minutes that they will take."""
-    if not job.held:
+    if not job.pairs:
         return 0, 0.0
     rows = list(islice(cycle(job.pairs), job.batch_size))
     texts = [text for pair in rows for text in (pair.source, pair.target)]
@@ -521,14 +569,13 @@ def _steps(job: Job, encoder: Encoder) -> tuple[int, float]:
 
 def train(job: Job, plan: Plan) -> None:
     """Train the encoder at the start: a run of a recipe."""
-    start = job.rounded(START, job.out / START)
-    asked = scoring.questions(job.held, CHOOSE)
-    before = asked.score(Prompted(start, None), 0)
-    job.say(
-        f"Before training, P@1 is {before['precision']:.1f} and the margin "
-        f"{before['margin']:.4f} on the tuning half, {len(asked.units)} pairs"
-    )
-    if before["precision"] == 100:
+    start, held = job.rounded(START, job.out / START), job.held_out(CHOOSE)
+    before, _ = held.score(start)
+    columns = scoring.shown_columns(before).items()
+    scores = ", ".join(f"{said} {before[it]:{form}}" for it, (said, form) in columns)
+    unit = "pairs" if job.held else "sentences"
+    job.say(f"Before training: {scores} on the tuning half, {held.size} {unit}")
+    if not job.own and before["precision"] == 100:
         job.say(
             "So P@1 on these pairs cannot rise, only the margin can. To keep the "
             "encoder as it is, stop (Ctrl-C) and give --minutes 0 and a new folder"
@@ -551,21 +598,33 @@ def _recipe(
         general: Sampling weight of the corpus "general" by language; empty without one.
         max_length: Longest text in tokens.
     """
-    table, seed, codes = job.begin.table, job.options["seed"], [*job.held]
+    table, seed = job.begin.table, job.options["seed"]
+    codes = [*job.held] or [NO_LANGUAGE]
     rate = PRUNED_RATE if plan.pruned else RATE
     # Each squared error is then a mean of 1 - cosine. A table cannot meet the teacher's
     # vectors; it is trained for retrieval alone.
     weight = 0.0 if table else job.guide.dim / 2
     temperature = 0.1 if table else 0.02
-    losses: dict[str, Any] = {
-        "similarities": {
-            "loss": "multilingual_contrastive",
-            "goals": "teacher",
-            "grouped": True,
-            "arguments": {"target": "softmax", "temperature": temperature},
-        }
+    similarities = {
+        "loss": "multilingual_contrastive",
+        "goals": "teacher",
+        "grouped": True,
+        "arguments": {"target": "softmax", "temperature": temperature},
     }
-    if not table:  # as small12 was trained, see recipes/msd_backbone.toml
+    losses: dict[str, Any] = {"similarities": similarities}
+    guides: dict[str, Any] = {}
+    source = _vectors(job)
+    if job.own:
+        weight = 0.0
+        guides = {UNCUT: {"sources": [source], "multilingual": True}}
+        losses = {
+            "vectors": {
+                "loss": "feature_distillation",
+                "goals": [UNCUT, UNCUT + OF_TARGET],
+                "arguments": {"dims": "sum"},
+            }
+        }
+    elif not table:  # as small12 was trained, see recipes/msd_backbone.toml
         losses["others"] = {
             "loss": "similarity_distribution",
             "goals": "teacher",
@@ -589,7 +648,8 @@ def _recipe(
             "scales": ["backbone"],
             "default_scale": "backbone",
         },
-        "teacher": {"source": _vectors(job), **job.teacher},
+        "teacher": {"source": source, **job.teacher},
+        "guides": guides,
         "data": data,
         "assistant": {"source": str(job.out / START), "dropout": 0.0},
         "student": {"kind": "none"},
@@ -608,8 +668,9 @@ def _recipe(
             }
         },
         "evaluate": {
-            "sets": ["held-out"],
-            "languages": {"held-out": codes},
+            "sets": ["held-out"] if job.held else [],
+            "languages": {"held-out": codes} if job.held else {},
+            "intermediate": "full" if job.held else "none",
             "part": "report",
             "artefacts": False,
         },
@@ -656,7 +717,11 @@ def _general(job: Job) -> dict[str, float]:
 
 
 def make_result(
-    job: Job, plan: Plan, counts: Mapping[str, Any], dropped: Mapping[str, Any]
+    job: Job,
+    plan: Plan,
+    counts: Mapping[str, Any],
+    dropped: Mapping[str, Any],
+    sentences: Mapping[str, int],
 ) -> dict[str, Any]:
     """Choose the result, export it, and return the report."""
     job.say("Scoring and exporting the result")
@@ -667,10 +732,11 @@ def make_result(
         places[CLOSED_FORM] = job.out / CLOSED_FORM
     encoders = {name: job.rounded(name, place) for name, place in places.items()}
     kept, tuning = START, dict[str, Any]()
-    if job.held:
+    something = bool(job.held or job.held_texts)
+    if something:
         # The ridge baseline knows no general text that it could lose.
         guard = None if job.begin.source == PAIRS else job.options["guard"]
-        kept, tuning = scoring.choose(encoders, job.held, job.languages, guard)
+        kept, tuning = scoring.choose(encoders, job.held_out(CHOOSE), guard)
     if not (job.out / ENCODER).is_dir():
         with atomic_path(job.out / ENCODER) as temporary:
             shutil.copytree(job.out / ROUNDED / kept, temporary, dirs_exist_ok=True)
@@ -680,14 +746,16 @@ def make_result(
     scored: dict[str, Any] = {NAMES[kept]: load_artefact(file)}
     scored |= {NAMES[name]: it for name, it in encoders.items() if name != kept}
     if not job.begin.table:
-        scored[f"teacher, {job.guide.name}"] = job.guide
-    rows, pairs = [], sum(count[REPORT] for count in counts.values())
-    if job.held:
-        rows = scoring.score(scored, job.held, job.languages)
-        add_scores(file, FORMATS[FORMAT], scoring.for_card(rows[0], pairs))
+        scored[scoring.teacher_row(job.guide.name)] = job.guide
+    rows, held = [], job.held_out(REPORT)
+    if something:
+        rows = scoring.score(scored, held)
+        add_scores(file, FORMATS[FORMAT], scoring.for_card(rows[0], held.size))
     for row in rows:
         row["bytes"] = _bytes(job, scored[row["name"]], result, size)
-    said = scoring.words(rows, pairs) if rows else [NO_PAIRS]
+    said = [FEW_TEXTS if job.texts.own else NO_TEXT]
+    if rows:
+        said = scoring.words(rows, held.size, job.guide.name)
     if plan.max_mb is not None and size > 1e6 * plan.max_mb:
         said.append(
             f"The file has {size / 1e6:.2f} MB, more than the "
@@ -697,6 +765,7 @@ def make_result(
         "plan": plan.values(),
         "pairs": counts,
         "dropped": dropped,
+        "texts": dict(sentences),
         "kept": kept,
         "verdict": said,
         "encoders": rows,

@@ -8,8 +8,16 @@ from typing import Any
 from keras_msd.checks import InputError
 from keras_msd.choices import MIN_PAIRS
 from keras_msd.data.corpora import write_rows
-from keras_msd.data.pair import Cleaning, PairFile, Pairs, normalize, pair_code
+from keras_msd.data.pair import (
+    ENGLISH,
+    Cleaning,
+    PairFile,
+    Pairs,
+    normalize,
+    pair_code,
+)
 from keras_msd.data.readers import read_pairs
+from keras_msd.data.readers.lines import read_texts
 from keras_msd.data.readers.tables import pairs_of_rows
 from keras_msd.evaluate.parts import CHOOSE, REPORT, half_of
 from keras_msd.io.files import atomic_path, read_json, text_hash, write_json
@@ -18,6 +26,8 @@ HELD_OUT_SHARE = 1 / 8  # share of source sentences, chosen by hash
 MAX_HELD_OUT = 2000  # held-out pairs per language
 CLEANING = Cleaning(max_chars=None, max_words=None)  # the encoder cuts long texts
 COUNTS, SETTINGS = "pairs.json", "settings.json"
+TEXTS = "texts"  # name of the files of sentences without translations
+NO_LANGUAGE = "xx"  # in the name of such a file, which has any language
 
 Counts = dict[str, dict[str, int]]  # by language pair, then by use or reason
 
@@ -75,6 +85,42 @@ def split(corpus: Pairs, folder: Path) -> tuple[Counts, Counts]:
         _check_counts(counts, dropped)
         write_json(temporary / COUNTS, {"pairs": counts, "dropped": dropped})
     return counts, dropped
+
+
+def split_texts(texts: Iterable[str], folder: Path) -> dict[str, int]:
+    """Write sentences without translations as `split` writes pairs.
+
+    One in eight is held out. A training row has two sentences of about equal length:
+    each learns its own vector, whatever stands beside it.
+
+    Returns:
+        The numbers of sentences in "train", "choose" and "report"; all are 0, and
+        nothing is written, if they are too few to train on.
+    """
+    if (folder / COUNTS).is_file():
+        return dict(read_json(folder / COUNTS)[TEXTS])
+    known = dict.fromkeys(filter(None, map(normalize, texts)))
+    held = sorted((it for it in known if _place(it) < HELD_OUT_SHARE), key=_place)
+    trained = [it for it in known if _place(it) >= HELD_OUT_SHARE]
+    held = held[:MAX_HELD_OUT]
+    of = [half_of(text) for text in held]
+    counts = {"train": len(trained), CHOOSE: of.count(CHOOSE), REPORT: of.count(REPORT)}
+    if len(trained) < MIN_PAIRS or not min(counts.values()):
+        return dict.fromkeys(counts, 0)
+    trained.sort(key=lambda text: len(text.encode()))
+    rows = zip(trained[::2], [*trained[1::2], trained[-1]], strict=False)
+    with atomic_path(folder) as temporary:
+        name = f"{TEXTS}.{ENGLISH}-{NO_LANGUAGE}.tsv.gz"
+        write_rows(temporary / "parallel" / "train" / name, rows)
+        write_rows(temporary / f"{TEXTS}.tsv.gz", ([text] for text in held))
+        write_json(temporary / COUNTS, {TEXTS: counts})
+    return counts
+
+
+def read_held_texts(folder: Path) -> list[str]:
+    """Return the sentences that `split_texts` held out; none if it was not called."""
+    path = folder / f"{TEXTS}.tsv.gz"
+    return read_texts(path) if path.is_file() else []
 
 
 def _check_counts(counts: Counts, dropped: Counts) -> None:

@@ -382,11 +382,12 @@ class EvaluateSettings(Settings):
     def _sets_are_known(self) -> "EvaluateSettings":
         records = [evaluation_set(name) for name in self.sets]
         across = any(record.similarity for record in records)
-        if not across and (self.intermediate != "full" or not records):
+        needed = "full" if records else "none"
+        if not across and self.intermediate != needed:
             known = ", ".join(name for name in SETS if SETS[name].similarity)
             raise ValueError(
                 f"`sets` must have one with a cross-lingual score, such as {known}, "
-                'or `intermediate = "full"`; '
+                f'or `intermediate = "{needed}"`; '
                 f"received {', '.join(self.sets) or 'none'}"
             )
         for record in records:

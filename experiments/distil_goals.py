@@ -1,0 +1,85 @@
+r"""What `distil` keeps of small12, by the vectors that its training learns.
+
+For each language: a file of so many megabytes before training, after sentences have
+learnt the vectors that the uncut encoder gives them (the default), and after
+translations have learnt those of their sources (`--align`). Reporting halves.
+
+    python experiments/distil_goals.py --data DATA --retrieval SETS
+
+It needs the packages of requirements-backbones.txt, as `distil` does.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from keras_msd import load_encoder
+from keras_msd.evaluate.sets import score_set
+from keras_msd.io.files import read_json, write_json
+
+RESULT = Path(__file__).parent / "results" / "distil_goals.json"
+TATOEBA = {"ar": "ara", "de": "deu", "ru": "rus", "tr": "tur", "zh": "cmn"}
+SIMILAR = {"de", "ru", "zh"}  # languages of STSb
+GOALS = {"own": [], "sources": ["--align"]}
+
+
+def scores(encoder: Any, given: argparse.Namespace, code: str) -> dict[str, float]:
+    """Return the scores of an encoder in one language, and in English."""
+    found, similar = {}, code in SIMILAR
+    row = score_set(encoder, "stsb", given.data, [code if similar else "de"], "report")
+    if similar:
+        found = {"across": row["cross_lingual"], "within": row["tracks"][code]}
+    found["english"] = row["tracks"]["en"]
+    row = score_set(encoder, "tatoeba", given.data, [TATOEBA[code]], "report")
+    found["tatoeba"] = row["precision"]
+    row = score_set(encoder, "retrieval", given.retrieval, [code], "report")
+    return found | {"ndcg_at_10": row["ndcg_at_10"]}
+
+
+def made(given: argparse.Namespace, code: str, goals: str) -> Path:
+    """Run `distil` and return its folder."""
+    out = given.work / f"{code}_{goals}"
+    files = sorted(given.data.glob(f"parallel/train/tatoeba.en-{code}.*"))
+    files += sorted(given.data.glob(f"parallel/train/ms-courses.en-{code}.*"))
+    command = ["distil", *files, "--out", out, "--max-mb", given.size, *GOALS[goals]]
+    command += ["--updates", given.updates, "--no-guard"]
+    command = [sys.executable, "-m", "keras_msd", *command]
+    subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL)
+    return out
+
+
+def main() -> None:
+    """Score every file that the result does not have yet."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--retrieval", type=Path, required=True)
+    parser.add_argument("--languages", nargs="+", default=["tr", "zh"])
+    parser.add_argument("--size", type=float, default=12)
+    parser.add_argument("--updates", type=int, default=100)
+    parser.add_argument("--work", type=Path, default=Path("distil-goals"))
+    given = parser.parse_args()
+    result = read_json(RESULT) if RESULT.is_file() else {}
+    for code in given.languages:
+        rows = result.setdefault(
+            f"{code}, {given.size:g} MB, {given.updates} steps", {}
+        )
+        for goals in GOALS:
+            if goals in rows:
+                continue
+            out = made(given, code, goals)
+            if "start" not in rows:
+                start = load_encoder(out / "rounded" / "start")
+                rows["start"] = scores(start, given, code)
+            trained = load_encoder(out / "rounded" / "trained")
+            rows[goals] = scores(trained, given, code)
+            write_json(RESULT, result)
+            print(code, goals, rows[goals], flush=True)
+        if "uncut" not in rows:
+            rows["uncut"] = scores(load_encoder("small12"), given, code)
+            write_json(RESULT, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -98,6 +98,8 @@ def made(
         codes = ",".join(PIVOT if given.pivot else ["en", *languages])
         command = ["--languages", codes]
     command = ["distil", *command, "--out", "model", "--max-mb", str(size)]
+    if given.align:
+        command.append("--align")
     if given.start:
         command += ["--start", given.start]
     began = time.perf_counter()
@@ -148,6 +150,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--updates", type=int, help="steps, in place of --minutes")
     parser.add_argument("--start", help="where distil starts, such as tiny12")
+    parser.add_argument("--align", action="store_true", help="as distil's option")
     parser.add_argument("--together", action="store_true", help="all languages in one")
     parser.add_argument("--pivot", type=Path, help="the corpora of a recipe")
     parser.add_argument("--work", type=Path, default=Path("distil-work"))
@@ -161,6 +164,7 @@ def main() -> None:
     if given.together:
         groups = [given.languages]
     start = f", from {given.start}" if given.start else ""
+    start += ", aligned" * given.align
     cells = [
         (f"{'+'.join(codes)}, {size} MB, {pairs} pairs{start}", codes, size, pairs)
         for pairs in given.pairs

@@ -19,7 +19,7 @@ from keras_msd.checkpoints import packaged
 from keras_msd.data.corpora import example_pairs
 from keras_msd.distillation import distil as module
 from keras_msd.distillation import plan, report, start
-from keras_msd.distillation.split import split
+from keras_msd.distillation.split import draw_pairs, split
 from keras_msd.evaluate.parts import half_of
 from keras_msd.evaluate.translations import read_held_out
 from keras_msd.io.files import read_json
@@ -564,6 +564,26 @@ def test_a_translation_that_is_held_out_once_is_in_no_other_pair(tmp_path):
     assert counts["sv"]["train"] == len(trained)
     used = sum(counts["sv"].values())
     assert dropped["sv"] == {"held_out": len(rows) - used}
+
+
+def test_no_more_pairs_are_embedded_than_training_draws(tmp_path):
+    rows = {"sv": pairs_of(600), "fi": pairs_of(150, seed=1, letters="ac")}
+    listed = [(*row, code) for code, some in rows.items() for row in some]
+    split(msd.data.Pairs.from_list(listed), tmp_path / "data")
+    assert draw_pairs(tmp_path / "data", tmp_path / "all", 2000) == tmp_path / "data"
+    drawn = draw_pairs(tmp_path / "data", tmp_path / "some", 300)
+    found = {
+        place: {
+            code: {tuple(pair[:2]) for pair in pairs}
+            for code, pairs in read_held_out(place / "parallel/train").items()
+        }
+        for place in (drawn, tmp_path / "data")
+    }
+    assert len(found[drawn]["sv"]) == 150
+    assert found[drawn]["sv"] < found[tmp_path / "data"]["sv"]
+    assert found[drawn]["fi"] == found[tmp_path / "data"]["fi"]
+    held = "parallel/dev"
+    assert read_held_out(drawn / held) == read_held_out(tmp_path / "data" / held)
 
 
 def test_what_is_dropped_is_counted_by_reason(tmp_path):

@@ -29,6 +29,7 @@ from keras_msd.distillation.split import (
     NO_LANGUAGE,
     SETTINGS,
     check_new,
+    draw_pairs,
     open_pairs,
     read_held_texts,
     split,
@@ -77,6 +78,7 @@ FEW_TEXTS = (
 HASHED_DIM = 64  # dimension of "hashed-words", a teacher for tests
 UNCUT = "uncut"  # the guide whose vectors sentences learn: the start before it is cut
 DRAWN_SENTENCES = 6000  # of words drawn by frequency, in each language that has a list
+DRAWN = "drawn"  # folder of the pairs that are trained on
 GENERAL = "general"  # corpus of general sentences
 GENERAL_SHARE = 0.25  # share of general pairs in the training of a known table
 GENERAL_PAIRS = 1000  # general training pairs per language
@@ -582,19 +584,25 @@ def train(job: Job, plan: Plan) -> None:
         )
     job.say("Training")
     general = _general(job) if job.table else {}
-    recipe = _recipe(job, plan, general, start.max_length)
-    folders = [job.out / "data", *([job.out / GENERAL] if general else [])]
+    drawn = draw_pairs(job.out / "data", job.out / DRAWN, plan.steps * job.batch_size)
+    folders = [drawn, *([job.out / GENERAL] if general else [])]
+    recipe = _recipe(job, plan, _vectors(job, folders), general, start.max_length)
     run(recipe, job.out / "run", data_dir=folders, store_dir=job.stores)
 
 
 def _recipe(
-    job: Job, plan: Plan, general: Mapping[str, float], max_length: int
+    job: Job,
+    plan: Plan,
+    source: str | None,
+    general: Mapping[str, float],
+    max_length: int,
 ) -> Recipe:
     """Return the recipe that trains the encoder at the start: one stage.
 
     Args:
         job: The call.
         plan: Its plan.
+        source: File with the teacher's vectors, if it has no name.
         general: Sampling weight of the corpus "general" by language; empty without one.
         max_length: Longest text in tokens.
     """
@@ -613,7 +621,6 @@ def _recipe(
     }
     losses: dict[str, Any] = {"similarities": similarities}
     guides: dict[str, Any] = {}
-    source = _vectors(job)
     if job.own:
         weight = 0.0
         guides = {UNCUT: {"sources": [source], "multilingual": True}}
@@ -678,16 +685,19 @@ def _recipe(
     return recipe_from(values, "distil")
 
 
-def _vectors(job: Job) -> str | None:
-    """Return a file with the vectors of a teacher; None if the teacher has a name."""
+def _vectors(job: Job, folders: Iterable[Path]) -> str | None:
+    """Return a file with the vectors of a teacher; None if the teacher has a name.
+
+    Args:
+        job: The call.
+        folders: Those of the training pairs.
+    """
     if "source" in job.teacher:
         return None
     path = job.out / "teacher.npz"
     if not path.is_file():
         multilingual = job.teacher["multilingual"]
-        # Apart from the user's pairs, which a resumed run reads again.
-        general = job.out / GENERAL / "parallel" / "train"
-        trained = [*job.pairs, *(read_pairs(general) if general.is_dir() else ())]
+        trained = read_pairs([folder / "parallel" / "train" for folder in folders])
         pairs = [(pair.source, pair.target) for pair in trained]
         if multilingual:
             pairs += [pair for of in job.held.values() for pair in of]

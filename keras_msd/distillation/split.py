@@ -1,5 +1,6 @@
 """What `distil` does with its folder and the pairs before anything is loaded."""
 
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -121,6 +122,31 @@ def read_held_texts(folder: Path) -> list[str]:
     """Return the sentences that `split_texts` held out; none if it was not called."""
     path = folder / f"{TEXTS}.tsv.gz"
     return read_texts(path) if path.is_file() else []
+
+
+def draw_pairs(folder: Path, out: Path, count: int) -> Path:
+    """Write the training pairs that so many draws need, so that no other is embedded.
+
+    All files are drawn from equally often. Where one has more pairs than it is drawn
+    from, those with the lowest hashes stay. The held-out pairs go with them.
+
+    Returns:
+        `out`; `folder` if all pairs are needed.
+    """
+    if out.is_dir():
+        return out
+    paths = sorted((folder / "parallel" / "train").iterdir())
+    corpora = [[(it.source, it.target) for it in read_pairs([path])] for path in paths]
+    each = -(-count // len(paths))
+    if all(len(rows) <= each for rows in corpora):
+        return folder
+    with atomic_path(out) as temporary:
+        for path, rows in zip(paths, corpora, strict=True):
+            chosen = sorted(rows, key=lambda row: text_hash(*row))[:each]
+            write_rows(temporary / "parallel" / "train" / path.name, chosen)
+        if (held := folder / "parallel" / "dev").is_dir():
+            shutil.copytree(held, temporary / "parallel" / "dev")
+    return out
 
 
 def _check_counts(counts: Counts, dropped: Counts) -> None:

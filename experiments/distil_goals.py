@@ -28,13 +28,15 @@ GOALS = {"own": [], "sources": ["--align"]}
 def scores(encoder: Any, given: argparse.Namespace, code: str) -> dict[str, float]:
     """Return the scores of an encoder in one language, and in English."""
     found, similar = {}, code in SIMILAR
-    row = score_set(encoder, "stsb", given.data, [code if similar else "de"], "report")
+    row = score_set(
+        encoder, "stsb", given.data, [code if similar else "de"], part="report"
+    )
     if similar:
         found = {"across": row["cross_lingual"], "within": row["tracks"][code]}
     found["english"] = row["tracks"]["en"]
-    row = score_set(encoder, "tatoeba", given.data, [TATOEBA[code]], "report")
+    row = score_set(encoder, "tatoeba", given.data, [TATOEBA[code]], part="report")
     found["tatoeba"] = row["precision"]
-    row = score_set(encoder, "retrieval", given.retrieval, [code], "report")
+    row = score_set(encoder, "retrieval", given.retrieval, [code], part="report")
     return found | {"ndcg_at_10": row["ndcg_at_10"]}
 
 

@@ -7,7 +7,7 @@ INSTALL := $(PYTHON) -m pip --disable-pip-version-check install
 # The library and the encoders in the box; editable, so that a new model is there at once.
 OURS := pyproject.toml $(wildcard packages/*/pyproject.toml)
 INSTALL_OURS := $(INSTALL) --no-deps --no-build-isolation --editable . \
-    --editable packages/tiny12 --editable packages/small12
+    --editable packages/tiny12 --editable packages/mini12 --editable packages/small12
 RUNTIME := $(VENV)/runtime.stamp
 DEV := $(VENV)/dev.stamp
 TEACHER := $(VENV)/teacher.stamp

@@ -195,7 +195,7 @@ def table(rows: list[dict[str, Any]], columns: dict[str, str]) -> list[str]:
     """Return a table in Markdown; what a row does not have stays empty."""
     lines = [f"| {' | '.join(columns.values())} |", f"|{'---|' * len(columns)}"]
     for row in rows:
-        cells = [row.get(key, "") for key in columns]
+        cells = ["" if row.get(key) is None else row[key] for key in columns]
         shown = [f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells]
         lines.append(f"| {' | '.join(shown)} |")
     return lines
@@ -229,7 +229,7 @@ THEIRS = {
 }  # fmt: skip
 SAME_ROWS = """Of the same rows, all of STSb dev, with scores of MTEB's public results:
 nine languages (de es fr it nl pl pt ru zh; each alone, their mean) and English. Half
-of these rows chose small12's and tiny12's settings.
+of these rows chose our encoders' settings.
 """
 OF_ALL = {
     "name": "model", "format": "format", "megabytes": "MB",

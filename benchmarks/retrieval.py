@@ -2,11 +2,11 @@
 
 Every set of `<data>/retrieval` (`keras-msd evaluate --set retrieval`), the reporting
 half of its questions; nDCG@10, Recall@100 and P@1, and beside them BM25, which reads
-words alone. small12 and tiny12 are the files that are shipped, for onnxruntime. A set
-is scored once for each row: what the result has is passed over, so that a run that
-was stopped goes on.
+words alone. tiny12, mini12 and small12 are the files that are shipped, for onnxruntime.
+A set is scored once for each row: what the result has is passed over, so that a run
+that was stopped goes on.
 
-    python benchmarks/retrieval.py --data DATA --rows bm25 tiny12 small12 e5-small
+    python benchmarks/retrieval.py --data DATA --rows bm25 mini12 small12 e5-small
 
 It needs the packages of requirements-backbones.txt and requirements-teacher.txt, and
 the extra onnx.
@@ -113,6 +113,7 @@ def with_prefixes(name: str) -> SentenceEncoder:
 
 ROWS: dict[str, Callable[[], SentenceEncoder]] = {
     "tiny12": partial(stored, "tiny12", "int8"),
+    "mini12": partial(stored, "mini12", "int4"),
     "small12": partial(stored, "small12", "int4"),
     "small12, prefixes of E5": partial(with_prefixes, "small12"),
     "e5-small, prefixes": partial(with_prefixes, "e5-small"),

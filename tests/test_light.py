@@ -134,7 +134,8 @@ def test_a_package_has_the_code_of_the_library(name):
 
 # test_checkpoints_packaged.py packages small layers, too, and embeds with them.
 @pytest.mark.parametrize(
-    "name", ["tiny12", pytest.param("small12", marks=pytest.mark.slow)]
+    "name",
+    ["tiny12", "mini12", pytest.param("small12", marks=pytest.mark.slow)],
 )
 def test_a_package_is_whole_without_the_library(name, tmp_path):
     module, folder = package_of(name)
@@ -156,12 +157,12 @@ def test_a_package_is_whole_without_the_library(name, tmp_path):
     np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["tiny12", "small12"])
+@pytest.mark.parametrize("name", ["tiny12", "mini12", "small12"])
 def test_commands_embed_and_search_without_keras(name, tmp_path):
     (tmp_path / "lines.txt").write_text("The cat sleeps.\nDer Hund bellt.\n")
     if not packaged.is_installed(name):
         pytest.skip(f"needs the package of {name}")
-    if name == "small12":
+    if name != "tiny12":
         pytest.importorskip("onnxruntime")
     code = "from keras_msd.cli import main\nsys.argv[0] = 'keras-msd'\nmain()\n"
     words = ("search", name, "a barking dog", "lines.txt", "--top", "1")

@@ -55,6 +55,6 @@ def test_a_wheel_that_is_wrong(tmp_path, fields, reason):
 
 
 def test_all_parts_have_the_version_of_the_citation():
-    for folder in (".", "packages/tiny12", "packages/small12"):
-        text = (ROOT / folder / "pyproject.toml").read_text(encoding="utf-8")
+    for release in TOOL["RELEASES"].values():
+        text = (ROOT / release.folder / "pyproject.toml").read_text(encoding="utf-8")
         assert tomllib.loads(text)["project"]["version"] == VERSION

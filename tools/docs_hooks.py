@@ -26,6 +26,7 @@ ELSEWHERE = (
     "experiments/papers.md",
     "export/README.md",
     "export/web/README.md",
+    "packages/mini12/README.md",
     "packages/small12/README.md",
     "packages/tiny12/README.md",
     "recipes/README.md",

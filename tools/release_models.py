@@ -27,9 +27,10 @@ DIST = ROOT / "dist"
 # Of each encoder: where it began, and options of its export to the hub.
 HUB = {
     "tiny12": ("sentence-transformers/all-MiniLM-L6-v2", ["--leave-out", "weights"]),
+    "mini12": ("intfloat/multilingual-e5-small", []),
     "small12": ("intfloat/multilingual-e5-small", []),
 }
-WEB = {"tiny12": "int8", "small12": "int4"}
+WEB = {"tiny12": "int8", "mini12": "int4", "small12": "int4"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

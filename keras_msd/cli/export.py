@@ -46,7 +46,7 @@ def export(
     --quantize int8 --languages en,de
 
     Args:
-        encoder: An encoder's folder, tiny12, small12 or hf://organisation/model.
+        encoder: An encoder's folder, tiny12, mini12, small12 or hf://organisation/model.
         path: Folder of the artefact.
         format: saved_model (default), litert, litert_text, onnx, onnx_text, gguf,
             huggingface or model2vec.
@@ -161,7 +161,7 @@ def trim(
     Example: keras-msd trim runs/backbone/student small --languages de,en --data DATA
 
     Args:
-        encoder: Encoder: a folder, tiny12, small12 or hf://.
+        encoder: Encoder: a folder, tiny12, mini12, small12 or hf://.
         out: Folder of the trimmed encoder.
         texts: UTF-8 file (also .gz), one sentence per line.
         languages: Instead of --texts: codes, with commas.

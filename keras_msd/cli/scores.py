@@ -41,7 +41,7 @@ def evaluate(
     Example: keras-msd evaluate runs/demo/student --data DATA --set sts2017-extended
 
     Args:
-        encoder: An encoder's folder, tiny12, small12, an artefact,
+        encoder: An encoder's folder, tiny12, mini12, small12, an artefact,
             hf://organisation/model, or a teacher: "default", a published SavedModel, an
             .npz file.
         data: Folder with sts/, tatoeba/ and so on, or a set in its published layout.
@@ -96,7 +96,7 @@ def compare(
     Example: keras-msd compare tiny12 small12 http://127.0.0.1:8000/v1 --pairs pairs.csv
 
     Args:
-        encoders: Encoders: folders, tiny12, small12, artefacts,
+        encoders: Encoders: folders, tiny12, mini12, small12, artefacts,
             hf://organisation/model, teachers ("default", a published SavedModel, an
             .npz file), or addresses of an OpenAI-compatible embeddings API, with the
             name of the model after # if the server has several.

@@ -29,7 +29,7 @@ def embed(
     Example: keras-msd embed runs/demo/student --input lines.txt --out v.npz
 
     Args:
-        encoder: An encoder's folder, tiny12, small12, an artefact,
+        encoder: An encoder's folder, tiny12, mini12, small12, an artefact,
             hf://organisation/model, or a teacher: "default", a published SavedModel, an
             .npz file.
         texts: Sentences.
@@ -78,7 +78,7 @@ def serve(
     Example: keras-msd serve tiny12 --port 8000
 
     Args:
-        model: An encoder's folder, tiny12, small12, an artefact or
+        model: An encoder's folder, tiny12, mini12, small12, an artefact or
             hf://organisation/model.
         host: Address to listen on; 0.0.0.0 for all networks.
         port: Port; 0 for a free one.
@@ -194,7 +194,7 @@ def mine(
     Args:
         sources: UTF-8 file (also .gz), one sentence per line.
         targets: The same in another language; without it, paraphrases.
-        encoder: An encoder's folder, tiny12, small12, an artefact,
+        encoder: An encoder's folder, tiny12, mini12, small12, an artefact,
             hf://organisation/model, or a teacher: "default", a published SavedModel, an
             .npz file.
         out: Write score, source, target to this .tsv or .tsv.gz.

@@ -15,7 +15,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.checks import InputError
-from keras_msd.choices import MIN_PAIRS, WEIGHT_DECAY
+from keras_msd.choices import MAX_LENGTH, MIN_PAIRS, WEIGHT_DECAY
 from keras_msd.comparison import files_of
 from keras_msd.data.batches import check_reads
 from keras_msd.data.corpora import LANGUAGES, example_pairs, write_rows
@@ -100,6 +100,7 @@ def distil(
     texts: Iterable[str] | None = None,
     languages: Sequence[str] = (),
     max_mb: float | None = None,
+    max_length: int = MAX_LENGTH,
     teacher: Any = None,
     multilingual: bool = False,
     align: bool = False,
@@ -159,6 +160,9 @@ def distil(
         languages: Codes of the languages that no pairs name.
         max_mb: Maximum size of the LiteRT file in megabytes (10^6 bytes). Default: 16
             for a start with layers.
+        max_length: Longest text in tokens that a start with layers reads; the rest of
+            longer ones is ignored. For a search of passages take 512, which costs 0.6
+            MB of the file.
         teacher: A `Teacher`, or the `source` of `load_teacher`. Default: a start with
             layers before it is cut to size; for a table, all-MiniLM-L6-v2.
         multilingual: Whether your own teacher reads more than English.
@@ -223,6 +227,7 @@ def distil(
     checks.above(0, learning_rate=learning_rate, max_mb=max_mb)
     checks.at_least(0, minutes=minutes, guard=guard)
     checks.at_least(2, batch_size=batch_size)
+    checks.at_least(4, max_length=max_length)
     checks.at_least(1, updates=updates)
     checks.at_least(16, vocabulary_size=vocabulary_size)
     checks.a_list(texts=texts, languages=languages)
@@ -265,13 +270,14 @@ def distil(
         )
     words = [code for code in known if not begin.table and has_words(code)]
     english = all(file.source_language == ENGLISH for file in files)
-    whole = None if begin.table else whole_start(begin)
+    whole = None if begin.table else whole_start(begin, max_length)
     guide, named = _teacher(begin, whole, multilingual or own or not english)
     for file in files:
         check_reads(guide, "source", file)
     options = {
         "start": str(begin.source),
         "max_mb": max_mb,
+        "max_length": max_length,
         "align": align,
         "guard": guard,
         "minutes": minutes,

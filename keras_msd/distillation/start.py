@@ -152,8 +152,8 @@ def _is_table(source: Any) -> bool:
     return config.is_file() and read_json(config)["config"]["num_layers"] == 0
 
 
-def whole_start(begin: Start) -> Encoder:
-    """Load a start with layers, not cut to size yet.
+def whole_start(begin: Start, max_length: int = MAX_LENGTH) -> Encoder:
+    """Load a start with layers, not cut to size yet but for the longest text.
 
     Raises:
         InputError: It is no encoder with layers that can be trained.
@@ -167,7 +167,7 @@ def whole_start(begin: Start) -> Encoder:
         )
     if begin.vocabulary:
         whole = restore_vocabulary(whole, open_encoder(begin.vocabulary))
-    return cut_positions(whole, MAX_LENGTH)
+    return cut_positions(whole, max_length)
 
 
 def fitting_shape(

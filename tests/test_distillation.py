@@ -411,7 +411,7 @@ def test_texts_alone_are_enough(layers, tmp_path, no_export):
     few["max_length"] = 40
     result = msd.distil(out_dir=tmp_path / "few", **few)
     assert result["plan"]["steps"] == 0 and result["encoders"] == []
-    assert result["kept"] == "start" and "too few" in result["verdict"][0]
+    assert result["kept"] == "start" and "at least 100 are left" in result["verdict"][0]
     assert msd.load_encoder(result["encoder"]).max_length == 40
     with pytest.raises(InputError, match="needs pairs, or the codes"):
         msd.distil(out_dir=tmp_path / "none", texts=texts, **options)

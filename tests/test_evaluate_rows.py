@@ -123,7 +123,7 @@ def test_all_missing_files_are_named_at_once(data):
             {"sets": ["tatoeba"], "intermediate": "cross_lingual"},
             ["a cross-lingual score", "received tatoeba"],
         ),
-        ({"sets": []}, ["received none"]),
+        ({"sets": []}, ['`intermediate = "none"`', "received none"]),
         ({"sets": "stsb"}, ["`evaluate.sets`"]),
         ({"languages.tatobea": ["deu"]}, ["Did you mean `tatoeba`?"]),
         ({"languages": 3}, ["`evaluate.languages`", "dictionary"]),

@@ -70,10 +70,9 @@ NAMES = {
     TRAINED: "trained",
     CLOSED_FORM: "ridge baseline",
 }
-NO_TEXT = "No pairs and no texts were given, so nothing was trained or scored."
-FEW_TEXTS = (
-    "The texts are too few to train on: after one in eight is held out, at least "
-    f"{MIN_PAIRS} must be left. So nothing was trained or scored."
+NO_TEXT = (
+    "Nothing was trained or scored. That needs pairs or, without a teacher of yours, "
+    f"texts of which at least {MIN_PAIRS} are left after one in eight is held out."
 )
 HASHED_DIM = 64  # dimension of "hashed-words", a teacher for tests
 UNCUT = "uncut"  # the guide whose vectors sentences learn: the start before it is cut
@@ -769,9 +768,7 @@ def make_result(
         add_scores(file, FORMATS[FORMAT], scoring.for_card(rows[0], held.size))
     for row in rows:
         row["bytes"] = _bytes(job, scored[row["name"]], result, size)
-    said = [FEW_TEXTS if job.texts.own else NO_TEXT]
-    if rows:
-        said = scoring.words(rows, held.size, job.guide.name)
+    said = scoring.words(rows, held.size, job.guide.name) if rows else [NO_TEXT]
     if plan.max_mb is not None and size > 1e6 * plan.max_mb:
         said.append(
             f"The file has {size / 1e6:.2f} MB, more than the "

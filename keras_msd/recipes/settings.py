@@ -353,7 +353,8 @@ class EvaluateSettings(Settings):
     for all scores and curves. With either half `regress_similarity` selects its
     checkpoint on the tuning half of its dev set.
     `intermediate` says which scores a model gets before its last stage: all, only the
-    cross-lingual one, or none. Without `artefacts` no encoder is timed or exported.
+    cross-lingual one, or none; with none, `sets` may be empty. Without `artefacts` no
+    encoder is timed or exported.
     """
 
     sets: Words = ("stsb",)

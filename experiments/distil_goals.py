@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd import load_encoder
+from keras_msd.choices import PASSAGE_LENGTH
 from keras_msd.evaluate.sets import score_set
 from keras_msd.io.files import read_json, write_json
 
@@ -69,7 +70,7 @@ def main() -> None:
     parser.add_argument("--retrieval", type=Path, required=True)
     parser.add_argument("--languages", nargs="+", default=["tr", "zh"])
     parser.add_argument("--size", type=float, default=12)
-    parser.add_argument("--max-length", type=int, default=128)
+    parser.add_argument("--max-length", type=int, default=PASSAGE_LENGTH)
     parser.add_argument("--updates", type=int, default=100)
     parser.add_argument("--work", type=Path, default=Path("distil-goals"))
     given = parser.parse_args()
@@ -77,7 +78,7 @@ def main() -> None:
     rows = ROWS if given.updates else {"start": ROWS["start"]}
     for code in given.languages:
         name = f"{code}, {given.size:g} MB, {given.updates} steps"
-        name += f", {given.max_length} tokens" * (given.max_length != 128)
+        name += f", {given.max_length} tokens" * (given.max_length != PASSAGE_LENGTH)
         found = result.setdefault(name, {})
         for row, (goals, folder) in rows.items():
             if row not in found:

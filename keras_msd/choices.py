@@ -27,6 +27,7 @@ CLASSES = ("entailment", "neutral", "contradiction")
 MIN_PAIRS = 100  # pairs that `distil` trains on at least
 MIN_COMPARED = 2  # pairs that find each other: one has the other's wrong answers
 MAX_LENGTH = 128  # tokens of a sentence, start and end included
+PASSAGE_LENGTH = 512  # tokens of a text that an encoder made by `distil` reads
 
 # Of an optimizer: Ding et al. 2022, section 4, and the authors' code.
 WARMUP = 0.1  # share of the training steps

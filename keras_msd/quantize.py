@@ -17,21 +17,23 @@ class Scheme(NamedTuple):
 
     Attributes:
         table: The embedding table, most of a small encoder's bytes.
-        blocks: Kernels of matrix products. Biases, norms, positions and scales are
-            small and stay in floating point (in a SavedModel float16, except scales).
+        blocks: Kernels of matrix products. Biases, norms and scales are small and stay
+            in floating point (in a SavedModel float16, except scales).
+        positions: The table of positions.
     """
 
     table: str
     blocks: str
+    positions: str
 
 
-FULL = Scheme("float32", "float32")
+FULL = Scheme("float32", "float32", "float32")
 SCHEMES: dict[str | None, Scheme] = {
     None: FULL,
-    "fp16": Scheme("float16", "float16"),
-    "int8": Scheme("int8", "int8"),
-    "int4_table": Scheme("int4", "int8"),
-    "int4": Scheme("int4", "int4"),
+    "fp16": Scheme("float16", "float16", "float16"),
+    "int8": Scheme("int8", "int8", "int8"),
+    "int4_table": Scheme("int4", "int8", "int8"),
+    "int4": Scheme("int4", "int4", "int8"),
 }
 
 

@@ -309,7 +309,7 @@ def layers(tmp_path_factory):
     return folder
 
 
-OF_LAYERS = {"max_mb": 0.44, "progress": False}
+OF_LAYERS = {"max_mb": 0.42, "progress": False}
 
 
 def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
@@ -321,7 +321,7 @@ def test_an_encoder_with_layers_fits_the_size_and_is_trained(layers, tmp_path):
     assert result["bytes"] <= 1e6 * OF_LAYERS["max_mb"]
     assert result["bytes"] == pytest.approx(result["plan"]["expected_bytes"], rel=0.02)
     assert start.tokenizer.vocabulary_size < whole.tokenizer.vocabulary_size
-    assert start.config.num_heads == 3 and start.max_length == 128
+    assert start.config.num_heads == 3 and start.max_length == whole.max_length
     assert result["plan"]["teacher"] == f"{layers.name} with all tokens"
     assert 0.9 < result["plan"]["coverage"] < 1
     (of,) = result["pairs"].values()
@@ -441,6 +441,16 @@ def test_a_size_that_is_too_small_leaves_nothing(layers, tmp_path):
     with pytest.raises(InputError, match=r"too small.*Give at least 0\.\d"):
         msd.distil(pairs, out, "de", start=layers, max_mb=0.4, progress=False)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("width", [32, 52])  # scales are of 32 and of 26 columns
+def test_the_bytes_of_a_narrow_table_are_known(layers, tmp_path, width):
+    tokenizer = msd.load_encoder(layers).tokenizer
+    sizes = {"hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128}
+    encoder = msd.testing.tiny_encoder(tokenizer, bottleneck_dim=width, **sizes)
+    encoder.export(tmp_path / "a", format="litert", quantize=plan.SCHEME)
+    found = msd.export.read_card(tmp_path / "a")["bytes"]
+    assert found == pytest.approx(plan.encoder_bytes(encoder), rel=0.04)
 
 
 def test_heads_and_neurons_go_where_tokens_would_be_too_few():

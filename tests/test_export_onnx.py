@@ -220,6 +220,22 @@ def test_rows_are_those_of_the_stored_table(name, width):
     np.testing.assert_allclose(found, expected[ids], rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", SCHEMES)
+def test_first_rows_are_those_of_the_stored_positions(name):
+    table = normal(50, 37)
+    expected = {
+        "float32": lambda: table,
+        "float16": lambda: table.astype(np.float16).astype(np.float32),
+        "int8": lambda: quantize_table(table, 8).dequantize(),
+    }[SCHEMES[name].positions]()
+    graph = Graph()
+    length = graph.node("Shape", "ids", start=1, end=2)
+    rows = Weights(graph, SCHEMES[name]).first_rows(table, length)
+    ids = np.zeros((2, 3), np.int32)
+    found = run_graph(graph, rows, [3, 37], ids=ids)
+    np.testing.assert_allclose(found, expected[:3], rtol=1e-6)
+
+
 def rounded(rows, largest=127):
     """Return rows rounded to numbers up to `largest`, by the definition."""
     scales = np.abs(rows).max(axis=-1, keepdims=True) / largest

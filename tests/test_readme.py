@@ -302,14 +302,14 @@ def test_the_table_of_what_distil_learns_is_that_of_the_result():
     assert len(rows) == len(names) * len(said)
     for line, shown in rows.items():
         language, row = line.split(", ", 1)
-        found = result[f"{names[language]}, 12 MB, 100 steps"][said[row]]
+        found = result[f"{names[language]}, 12 MB, 100 steps, 128 tokens"][said[row]]
         assert shown == [f"{found[key]:.1f}" if key in found else "" for key in keys]
     head = "| MB | Chinese"
     for size, shown in table(head + page.split(head)[1].split("\n\n")[0]).items():
         cells = [
             result[f"{code}, {size} MB, 0 steps{tokens}"]["start"]["ndcg_at_10"]
             for code in names.values()
-            for tokens in ("", ", 512 tokens")
+            for tokens in (", 128 tokens", "")
         ]
         assert shown == [f"{cell:.1f}" for cell in cells]
 

@@ -32,7 +32,7 @@ from keras_msd.export.onnx_files import IDS, OUTPUT
 from keras_msd.export.proof import proof_sentences, row_cosines
 from keras_msd.io.files import digest, read_table, write_json
 from keras_msd.models.network import WORD
-from keras_msd.quantize import SCHEMES, Scheme
+from keras_msd.quantize import FULL, SCHEMES
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAST_COSINE = 0.9999
@@ -176,7 +176,7 @@ def write_network(encoder: Any, quantize: str, module: Path) -> None:
         path: value if path == WORD else draw.random(value.shape, np.float32)
         for path, value in encoder.weights().items()
     }
-    scheme = Scheme(SCHEMES[quantize].table, "float32")
+    scheme = FULL._replace(table=SCHEMES[quantize].table)
     stored = weights | {path: folder[path] for path in folder if path.startswith(WORD)}
     graph, fake = Graph(), SimpleNamespace(config=encoder.config)
     fake.weights = lambda: dict(weights)

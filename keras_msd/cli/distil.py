@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.choices import MAX_LENGTH, MIN_PAIRS
+from keras_msd.choices import MIN_PAIRS, PASSAGE_LENGTH
 from keras_msd.cli.output import codes, says_how_to_resume
 
 
@@ -16,7 +16,7 @@ def distil(
     *,
     out: Path,
     max_mb: Annotated[float | None, typer.Option("--max-mb")] = None,
-    max_length: int = MAX_LENGTH,
+    max_length: int = PASSAGE_LENGTH,
     minutes: float = 10.0,
     text: Annotated[list[Path] | None, typer.Option("--text")] = None,
     languages: Annotated[str | None, typer.Option(metavar="A,B")] = None,
@@ -53,7 +53,7 @@ def distil(
             .tmx, .parquet, Moses; compressed or zipped too.
         out: Folder for the encoder, its file and the report.
         max_mb: Maximum size of the file in megabytes. Default: 16 with layers.
-        max_length: Longest text in tokens; for a search of passages take 512.
+        max_length: Longest text in tokens; the rest of longer ones is ignored.
         minutes: Expected minutes of training; 0 trains nothing.
         text: Files with a sentence a line, which help to choose the vocabulary, and are
             trained on if there are no pairs.

@@ -15,7 +15,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.checks import InputError
-from keras_msd.choices import MAX_LENGTH, MIN_PAIRS, WEIGHT_DECAY
+from keras_msd.choices import MIN_PAIRS, PASSAGE_LENGTH, WEIGHT_DECAY
 from keras_msd.comparison import files_of
 from keras_msd.data.batches import check_reads
 from keras_msd.data.corpora import LANGUAGES, example_pairs, write_rows
@@ -99,7 +99,7 @@ def distil(
     texts: Iterable[str] | None = None,
     languages: Sequence[str] = (),
     max_mb: float | None = None,
-    max_length: int = MAX_LENGTH,
+    max_length: int = PASSAGE_LENGTH,
     teacher: Any = None,
     multilingual: bool = False,
     align: bool = False,
@@ -160,8 +160,7 @@ def distil(
         max_mb: Maximum size of the LiteRT file in megabytes (10^6 bytes). Default: 16
             for a start with layers.
         max_length: Longest text in tokens that a start with layers reads; the rest of
-            longer ones is ignored. For a search of passages take 512, which costs 0.6
-            MB of the file.
+            longer ones is ignored.
         teacher: A `Teacher`, or the `source` of `load_teacher`. Default: a start with
             layers before it is cut to size; for a table, all-MiniLM-L6-v2.
         multilingual: Whether your own teacher reads more than English.

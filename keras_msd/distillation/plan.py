@@ -12,13 +12,19 @@ from keras_msd.choices import MAX_LENGTH
 from keras_msd.export.formats import loaders_folder
 from keras_msd.export.portable import READER, describe
 from keras_msd.models.encoder import Encoder
-from keras_msd.models.network import WORD, EncoderConfig, weight_shapes
-from keras_msd.quantize import INT4_GROUP, kernel_bits
+from keras_msd.models.network import (
+    KERNELS,
+    POSITION,
+    WORD,
+    EncoderConfig,
+    weight_shapes,
+)
+from keras_msd.quantize import INT4_GROUP, int4_shapes, kernel_bits
 from keras_msd.tokenizers.base import Tokenizer
 
 SCHEME = "int4"
 GRAPH_BYTES, LAYER_BYTES = 10_200, 7_900  # of the graph, measured: all, and each layer
-SCALE_BYTES, FLOAT_BYTES = 2, 4
+SCALE_BYTES, FLOAT_BYTES = 2, 4  # of a block of 4 bits; of what is not rounded
 
 # Of the description of a unigram tokenizer that `distil` trains: without tokens, and of
 # an average token. Measured on English with German and with Japanese.
@@ -117,13 +123,16 @@ def file_bytes(config: EncoderConfig, description: int) -> int:
     total += (loaders_folder() / READER).stat().st_size
     for path, shape in weight_shapes(config).items():
         count, inputs = int(np.prod(shape)), shape[0]
-        if path == WORD:
-            inputs = shape[1]
-        elif path.endswith("attention_output/kernel"):
+        if path.endswith("attention_output/kernel"):
             inputs *= shape[1]
-        if path == WORD or path.endswith(("kernel", "projection")):
+        if path == WORD:
+            values, scales = map(np.prod, int4_shapes(*shape))
+            total += int(values + SCALE_BYTES * scales)
+        elif path.endswith(KERNELS):
             total += count * kernel_bits(SCHEME, inputs) // 8
             total += SCALE_BYTES * count // min(inputs, INT4_GROUP)
+        elif path == POSITION:
+            total += count + FLOAT_BYTES * shape[0]  # 8 bits, and a scale a row
         else:
             total += FLOAT_BYTES * count
     return total

@@ -152,7 +152,7 @@ def _is_table(source: Any) -> bool:
     return config.is_file() and read_json(config)["config"]["num_layers"] == 0
 
 
-def whole_start(begin: Start, max_length: int = MAX_LENGTH) -> Encoder:
+def whole_start(begin: Start, max_length: int) -> Encoder:
     """Load a start with layers, not cut to size yet but for the longest text.
 
     Raises:

@@ -113,7 +113,7 @@ def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[st
 
 def _network(encoder: Any, quantize: str | None) -> TensorFlowNetwork:
     # `quantize_kernels` changes the kernels once they are converted.
-    return TensorFlowNetwork(encoder, FULL._replace(table=SCHEMES[quantize].table))
+    return TensorFlowNetwork(encoder, SCHEMES[quantize]._replace(blocks=FULL.blocks))
 
 
 def convert(module: tf.Module, embed: Any) -> "TFLiteModel":

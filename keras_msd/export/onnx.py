@@ -30,6 +30,7 @@ from keras_msd.io.files import digest
 from keras_msd.layers import SMALLEST_SQUARE
 from keras_msd.models.network import (
     MASKED,
+    POSITION,
     SMALLEST_COUNT,
     WORD,
     plain_weights,
@@ -226,10 +227,8 @@ class _Operations:
         return self.stored.rows(self.weights[WORD], self.ids)
 
     def positions(self) -> str:
-        graph = self.graph
-        table = self.stored.small(self.weights["embedding/position"])
-        length = graph.node("Shape", self.ids, start=1, end=2)
-        return graph.node("Slice", table, (0,), length, (0,))
+        length = self.graph.node("Shape", self.ids, start=1, end=2)
+        return self.stored.first_rows(self.weights[POSITION], length)
 
     @cached_property
     def bias(self) -> str:
@@ -317,7 +316,7 @@ class Weights:
         self._kernels: dict[tuple[str, str], str] = {}
 
     def small(self, array: np.ndarray) -> str:
-        """Return a bias, a norm's vector or a position table."""
+        """Return a bias or a norm's vector."""
         return self.graph.weight(array, half=self.scheme.blocks == "float16")
 
     def rows(self, table: np.ndarray, ids: str) -> str:
@@ -338,6 +337,19 @@ class Weights:
         if stored.scales.dtype != np.float32:
             scales = graph.node("Cast", scales, to=FLOAT)
         return self._widen(numbers, scales, stored, (0, 0))
+
+    def first_rows(self, table: np.ndarray, length: str) -> str:
+        """Return the first rows of the position table, float32 `(length, width)`."""
+        graph, kind = self.graph, self.scheme.positions
+
+        def first(rows: str) -> str:
+            return graph.node("Slice", rows, (0,), length, (0,))
+
+        if kind not in BITS:
+            return first(graph.weight(table, half=kind == "float16"))
+        stored = quantize_table(table, BITS[kind])
+        parts = (first(graph.constant(it)) for it in (stored.values, stored.scales))
+        return self._widen(*parts, stored, (0,))
 
     def product(self, inputs: str, kernel: np.ndarray) -> str:
         """Return `inputs @ kernel`, with `kernel` float32 `(in, out)`.

@@ -10,6 +10,7 @@ from keras_msd.layers import SMALLEST_SQUARE
 from keras_msd.models.network import (
     KERNELS,
     MASKED,
+    POSITION,
     SMALLEST_COUNT,
     WORD,
     EncoderConfig,
@@ -23,6 +24,7 @@ IDS = [
     tf.TensorSpec([None, None], tf.int32, name=name)
     for name in ("token_ids", "padding_mask")
 ]
+TABLES = {WORD: "table", POSITION: "positions"}  # rows are looked up -> in a `Scheme`
 ACTIVATIONS = {
     "relu": tf.nn.relu,
     "gelu_erf": partial(tf.nn.gelu, approximate=False),
@@ -114,8 +116,8 @@ class TensorFlowNetwork(tf.Module):
             if "/query/" in path:
                 scale = self.settings.key_dim**-0.5  # of attention's scores
                 value = value * np.float32(scale)
-            if path == WORD:
-                stored[path] = Stored(value, scheme.table)
+            if path in TABLES:
+                stored[path] = Stored(value, getattr(scheme, TABLES[path]))
             elif kernel and scheme.blocks in BITS:
                 stored[path] = Stored(value.T, scheme.blocks)
             else:
@@ -139,10 +141,10 @@ class _Operations:
         self, network: TensorFlowNetwork, token_ids: Any, padding_mask: Any
     ) -> None:
         self.config = network.settings
-        self.table = network.stored[WORD]
+        self.stored = network.stored
         self.weights = {}
         for path, stored in network.stored.items():
-            if path != WORD:  # rows of it are looked up
+            if path not in TABLES:
                 value = stored.whole()
                 kept = value if stored.table is None else tf.transpose(value)
                 self.weights[path] = kept
@@ -158,11 +160,11 @@ class _Operations:
         self.tanh, self.add = tf.tanh, tf.add
 
     def word_rows(self) -> Any:
-        return self.table.rows(self.ids)
+        return self.stored[WORD].rows(self.ids)
 
     def positions(self) -> Any:
         places = tf.cumsum(self.mask, 1, exclusive=True)
-        return tf.gather(self.weights["embedding/position"], places)
+        return self.stored[POSITION].rows(places)
 
     def attend(self, hidden: Any, path: str) -> Any:
         heads, dim = self.config.num_heads, self.config.key_dim

@@ -26,6 +26,7 @@ from keras_msd.runtimes import begin
 from keras_msd.usage import Usage
 
 WORD = "embedding/word"  # the table
+POSITION = "embedding/position"
 KERNELS = ("/kernel", "/projection")  # ends of the paths of matrices
 MASKED = 1e9  # taken from an attention score, or a value, that does not count
 SMALLEST_COUNT = 1e-9  # tokens that a mean divides by, as in `masked_mean`
@@ -201,7 +202,7 @@ def weight_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
     norm: dict[str, tuple[int, ...]] = {"gamma": (hidden,), "beta": (hidden,)}
     shapes: dict[str, tuple[int, ...]] = {
         "embedding/word": (config.vocabulary_size, width),
-        "embedding/position": (positions, hidden),
+        POSITION: (positions, hidden),
         "embedding/type": (config.num_types, hidden),
     }
     if config.bottleneck_dim is not None:
@@ -359,8 +360,7 @@ def plain_weights(encoder: Any) -> dict[str, np.ndarray]:
     values = encoder.weights().items()
     weights = {path: np.asarray(value, np.float32) for path, value in values}
     kind = weights.pop("embedding/type")[0]
-    positions = weights["embedding/position"][config.position_offset :]
-    weights["embedding/position"] = positions + kind
+    weights[POSITION] = weights[POSITION][config.position_offset :] + kind
     weights[WORD] = weights[WORD].copy()
     weights[WORD][config.pad_id] = 0
     for path, value in weights.items():

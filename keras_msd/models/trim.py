@@ -11,13 +11,12 @@ from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, a_list, at_least, sentences
 from keras_msd.evaluate.measures import cost
 from keras_msd.models.encoder import Encoder
-from keras_msd.models.network import WORD
+from keras_msd.models.network import POSITION, WORD
 from keras_msd.progress import track
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.sentencepiece import parse, with_pieces
 
 CHUNK = 1024  # texts tokenised at a time, so that any number fits in memory
-POSITION = "embedding/position"
 UNIGRAM_SPECIAL = 4  # `<s>`, `<pad>`, `</s>`, `<unk>`
 
 

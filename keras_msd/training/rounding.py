@@ -59,7 +59,8 @@ class Rounding:
     scales are those of an export of the network at the time of this call; they do not
     change.
 
-    Biases, norms, positions and types are not rounded. Weights that are not trainable
+    Biases, norms and types are not rounded, nor are positions, whose 8 bits in a file
+    change next to nothing. Weights that are not trainable
     are rounded at once.
 
     Args:

@@ -194,8 +194,15 @@ def test_numbers_of_the_summaries_are_those_of_the_files():
         assert number in answers, number
 
 
-@pytest.mark.parametrize("name", ["b128_ru12", "thin12"])
-def test_the_table_of_long_students_is_that_of_the_results(name):
+@pytest.mark.parametrize(
+    ("name", "start", "label"),
+    [
+        ("b128_ru12", "assistant", "b128_ru12"),
+        ("b128_ru12_pairs", "assistant from small12_pairs", "2,300 steps"),
+        ("thin12", "assistant from small12_pairs", "thin12"),
+    ],
+)
+def test_the_table_of_long_students_is_that_of_the_results(name, start, label):
     text = EXPERIMENTS.split("### The paper's cut, trained longer\n")[1]
     rows = table(text.split("\n**Stage 3")[0])
     made = read(f"msd_long/{name}_report.json")
@@ -206,14 +213,14 @@ def test_the_table_of_long_students_is_that_of_the_results(name):
     def three(of):
         return [*(of[key] for key in keys), of["tracks"]["en"]]
 
-    assert rows["assistant"][1:4] == [f"{it:.1f}" for it in three(whole)]
-    found = {key: label for key, label in labels.items() if key in made}
+    assert rows[start][1:4] == [f"{it:.1f}" for it in three(whole)]
+    found = {key: it for key, it in labels.items() if key in made}
     assert {"refitted", "student"} <= found.keys()
-    for key, label in found.items():
+    for key, step in found.items():
         own = three(made[key])
         kept = [f"{100 * a / b:.1f} %" for a, b in zip(own, three(whole), strict=True)]
         wanted = [*(f"{it:.1f}" for it in own), *kept]
-        assert rows[f"{name}, {label}"][1:] == wanted
+        assert rows[f"{label}, {step}"][1:] == wanted
 
 
 def test_the_scores_of_mini12_are_those_of_the_result():

@@ -331,3 +331,15 @@ def test_the_tables_of_small12_are_those_of_the_results():
         assert rows.keys() == made[part].keys()
         for name, row in made[part].items():
             assert rows[name] == scores(row, [it for it in keys if it in row]), name
+
+
+def test_the_table_of_starts_and_signals_is_that_of_the_result():
+    result, head = read("signals.json"), "| start, signal |"
+    rows = table(head + EXPERIMENTS.split(head)[1].split("\n\n")[0])
+    whole = result["assistant"]["report"]["across"]
+    assert len(rows) == len(result)
+    for name, one in result.items():
+        kept = f"{100 * one['report']['across'] / whole:.1f} %"
+        found = scores(one["report"], ("across", "within", "english"))
+        minutes = [str(one["minutes"])] if "minutes" in one else []
+        assert rows[name.replace(", rate 0.0003", "")] == [*found, kept, *minutes]

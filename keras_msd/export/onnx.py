@@ -348,8 +348,9 @@ class Weights:
         if kind not in BITS:
             return first(graph.weight(table, half=kind == "float16"))
         stored = quantize_table(table, BITS[kind])
-        parts = (first(graph.constant(it)) for it in (stored.values, stored.scales))
-        return self._widen(*parts, stored, (0,))
+        numbers = first(graph.constant(stored.values))
+        scales = first(graph.constant(stored.scales))
+        return self._widen(numbers, scales, stored, (0,))
 
     def product(self, inputs: str, kernel: np.ndarray) -> str:
         """Return `inputs @ kernel`, with `kernel` float32 `(in, out)`.

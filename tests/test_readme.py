@@ -213,6 +213,10 @@ def test_the_table_of_long_students_is_that_of_the_results(name, start, label):
     def three(of):
         return [*(of[key] for key in keys), of["tracks"]["en"]]
 
+    if name == "b128_ru12":
+        more = read("msd_long/b128_ru12_more_report.json")["student"]
+        across, within = (100 * more[key] / whole[key] for key in keys)
+        assert f"end at {across:.1f} and {within:.1f} %" in text
     assert rows[start][1:4] == [f"{it:.1f}" for it in three(whole)]
     found = {key: it for key, it in labels.items() if key in made}
     assert {"refitted", "student"} <= found.keys()

@@ -13,6 +13,7 @@ from keras_msd.checks import InputError
 from keras_msd.export import FORMATS, export, read_card
 from keras_msd.export.onnx_files import load_ids
 from keras_msd.export.portable import describe
+from keras_msd.models.network import POSITION, plain_weights
 from keras_msd.quantize import SCHEMES, quantize_table
 
 onnx = pytest.importorskip("onnx")
@@ -234,6 +235,14 @@ def test_first_rows_are_those_of_the_stored_positions(name):
     ids = np.zeros((2, 3), np.int32)
     found = run_graph(graph, rows, [3, 37], ids=ids)
     np.testing.assert_allclose(found, expected[:3], rtol=1e-6)
+
+
+def test_a_file_holds_positions_in_8_bits(encoder, tmp_path):
+    write_ids(encoder, tmp_path / "a", "int4")
+    tensors = onnx.load(tmp_path / "a" / "model.onnx").graph.initializer
+    shape = plain_weights(encoder)[POSITION].shape
+    (found,) = (it.data_type for it in tensors if tuple(it.dims) == shape)
+    assert found == onnx.TensorProto.INT8
 
 
 def rounded(rows, largest=127):

@@ -8,8 +8,10 @@ from tensorflow.core.protobuf import saved_model_pb2
 from test_head_dim import THIN
 
 from keras_msd.export import saved_model
+from keras_msd.export.litert import _network
 from keras_msd.export.tensorflow_network import Stored, TensorFlowNetwork
-from keras_msd.quantize import FULL
+from keras_msd.models.network import POSITION
+from keras_msd.quantize import FULL, SCHEMES
 from keras_msd.testing import tiny_encoder
 
 RANDOM = np.random.default_rng(0)
@@ -124,6 +126,14 @@ def test_no_weight_is_expanded_in_the_file(artefacts):
             node.attr["value"].ByteSize() for node in nodes if node.op == "Const"
         )
         assert constants[-2] < 12_000  # the last is the tokenizer's model
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_positions_are_stored_as_the_scheme_says(encoder, name):
+    for network in (TensorFlowNetwork(encoder, SCHEMES[name]), _network(encoder, name)):
+        found = network.stored[POSITION].values.dtype
+        assert found == SCHEMES[name].positions
+    assert SCHEMES["int4"].positions == "int8"
 
 
 def test_a_weight_is_read_once_a_call(encoder, artefacts):

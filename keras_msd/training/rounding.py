@@ -60,8 +60,7 @@ class Rounding:
     change.
 
     Biases, norms and types are not rounded, nor are positions, whose 8 bits in a file
-    change next to nothing. Weights that are not trainable
-    are rounded at once.
+    change next to nothing. Weights that are not trainable are rounded at once.
 
     Args:
         network: An encoder's model, or a part of it.

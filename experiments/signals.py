@@ -1,13 +1,18 @@
 r"""What is a training step worth? Starts, signals and numbers of pairs of a student.
 
-Two students have half of the weights in the layers of small12, their assistant, and its
-table, which is not trained. `layers`: every second layer. `thin`: all twelve with half
-of their heads and neurons, refitted by least squares (`starts.prune_width`). Both sides
-of a pair learn from the assistant's states of the same sentence. Signals:
+Four students have the table of small12, their assistant, which is not trained.
+`layers`: every second layer. `measured`: the six that `starts.choose_layers` keeps.
+`thin`: all twelve with half of their heads and neurons, refitted by least squares
+(`starts.prune_width`). `recurrent`: the first three, run four times. Both sides of a
+pair learn from the assistant's states of the same sentence. Signals:
 
 - `sentence`: squared errors of the sentence's vector (Ding et al. 2022, equation 4).
 - `last`: those, and the token vectors after the last layer.
-- `depths`: those, and the token vectors after a third, two thirds and all layers.
+- `depths`: those, and the token vectors after a third, two thirds and all layers; of
+  `recurrent` after each of its passes.
+- `similarities`: squared errors, and how similar the assistant finds the sentences of a
+  batch, as in the recipe msd_backbone.
+- `both`: `similarities` and `depths`.
 
 Errors of token vectors are divided by the variance of each dimension, as a mean over
 dimensions and tokens (after Jiao et al. 2020 and Sanh et al. 2019; in none of the three
@@ -38,7 +43,14 @@ sys.path.append(str(HERE.parent / "benchmarks"))
 from corpora import pairs, sentences  # noqa: E402
 
 RESULT = HERE / "results" / "signals.json"
-SIGNALS = {"sentence": 0, "last": 1, "depths": 3}  # depths whose states are compared
+STARTS = {
+    "layers": 3,
+    "measured": 3,
+    "thin": 3,
+    "recurrent": 4,
+}  # depths whose states are compared
+SIGNALS = "sentence", "last", "depths", "similarities", "both"
+TEMPERATURE = 0.02  # of cosines: small12 gives unrelated sentences one near 0.7
 LANGUAGES = ["de", "es", "ja", "ru", "zh"]
 SIDES = "source", "target"
 BATCH, LONGEST, CHARACTERS = 64, 32, 80
@@ -57,7 +69,7 @@ def states(encoder: Any, ids: Any, mask: Any, depths: int) -> list[Any]:
         depths: How many, at least 1; the encoder's layers must be a multiple of it.
     """
     network = encoder.model
-    blocks = network.get_layer("body").blocks
+    blocks = [*network.get_layer("body").blocks] * encoder.config.repeats
     every = len(blocks) // depths
     hidden = network.get_layer("embedding")(ids, training=False)
     real, found = ops.cast(mask, "bool"), []
@@ -95,13 +107,26 @@ class Imitation(msd.stages.Stage):
         student: Encoder whose embeddings are the assistant's.
         assistant: Encoder with the same tokenizer and `hidden_dim`.
         depths: See `SIGNALS`.
-        weight: Of the states' term, beside 1 for the squared errors.
+        weight: Of the states' term, beside 1 for the others.
+        similarities: Whether similarities are compared.
     """
 
-    terms = ("vectors", "hidden_states")
+    terms = ("vectors", "hidden_states", "similarities", "others")
 
-    def __init__(self, student: Any, assistant: Any, depths: int, weight: float):
-        super().__init__(student, hidden_states=weight if depths else 0.0)
+    def __init__(
+        self,
+        student: Any,
+        assistant: Any,
+        depths: int,
+        weight: float,
+        similarities: bool = False,
+    ) -> None:
+        compared = dict.fromkeys(("similarities", "others"), float(similarities))
+        weights = compared | {"hidden_states": weight if depths else 0.0}
+        super().__init__(student, **weights)
+        losses = msd.losses
+        self.translations = losses.MultilingualContrastive("softmax", TEMPERATURE)
+        self.of_others = losses.SimilarityDistribution(TEMPERATURE, across=True)
         self._both = lambda: (assistant, student)
         self.depths = max(depths, 1)
 
@@ -112,8 +137,9 @@ class Imitation(msd.stages.Stage):
     def loss_terms(
         self, x: Mapping[str, Any], y: Any, embeddings: Any
     ) -> dict[str, Any]:
-        """Return the squared errors of vectors, and the lost variance of states."""
+        """Return squared errors, lost variance of states, and similarities."""
         found = {"vectors": 0.0, "hidden_states": 0.0}
+        wanted, given = [], []
         for side in SIDES:
             mask = x[f"{side}_padding_mask"]
             goals = self._states(0, x, side)
@@ -127,6 +153,12 @@ class Imitation(msd.stages.Stage):
                 for both in zip(goals, embeddings[side], strict=True)
             ]
             found["hidden_states"] += sum(lost) / len(lost)
+            wanted.append(one)
+            given.append(other)
+        if "others" in self.terms:
+            goal = wanted[0], x["group"]
+            found["similarities"] = self.translations(goal, tuple(given))
+            found["others"] = self.of_others(tuple(wanted), tuple(given))
         return found
 
     def _states(self, which: int, x: Any, side: str) -> list[Any]:
@@ -149,9 +181,14 @@ def short(data: Path) -> list[tuple[str, str]]:
 
 def started(start: str, whole: Any, texts: list[str]) -> Any:
     """Return a student before training."""
-    if start == "layers":
-        return msd.build_student(whole, 6, None, repeats=1, unit_from="spread")
-    return msd.starts.prune_width(whole, texts, 6, intermediate_dim=768)
+    if start == "recurrent":
+        return msd.build_student(whole, 3, None)
+    if start == "thin":
+        return msd.starts.prune_width(whole, texts, 6, intermediate_dim=768)
+    kept = (
+        msd.starts.choose_layers(whole, texts, 6) if start == "measured" else "spread"
+    )
+    return msd.build_student(whole, 6, None, repeats=1, unit_from=kept)
 
 
 def scores(encoder: Any, data: Path, part: str) -> dict[str, float]:
@@ -180,7 +217,7 @@ def add(name: str, row: dict[str, Any]) -> None:
 def main() -> None:
     """Train and score one student."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("start", choices=["layers", "thin"])
+    parser.add_argument("start", choices=STARTS)
     parser.add_argument("signal", choices=SIGNALS)
     parser.add_argument("pairs", type=int)
     parser.add_argument("--data", type=Path, required=True)
@@ -190,7 +227,10 @@ def main() -> None:
     given = parser.parse_args()
     steps = given.pairs // BATCH
     name = f"{given.start}, {given.signal}, {given.pairs} pairs, rate {given.rate:g}"
-    if depths := SIGNALS[given.signal]:
+    depths = 1 if given.signal == "last" else 0
+    if given.signal in ("depths", "both"):
+        depths = STARTS[given.start]
+    if depths:
         name += f", weight {given.weight:g}"
 
     texts = sentences(given.data / "parallel/train", REFITTED)
@@ -206,7 +246,8 @@ def main() -> None:
         batches = msd.data.PairBatches(
             corpus, student, {}, BATCH, LONGEST, epochs=99, buckets=3, steps=steps
         )
-        stage = Imitation(student, whole, depths, given.weight)
+        similarities = given.signal in ("similarities", "both")
+        stage = Imitation(student, whole, depths, given.weight, similarities)
         stage.compile(
             msd.training.make_optimizer(
                 given.rate, steps, warmup=0.05, schedule="cosine"

@@ -16,6 +16,7 @@ from keras_msd.load import load_encoder
 from keras_msd.recipes import load_recipe, prepare, run
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.runner import steps_of
+from keras_msd.starts import choose_layers
 from keras_msd.teachers import JointTeacher
 from keras_msd.testing import tiny_encoder
 from keras_msd.training import optimizer
@@ -91,10 +92,16 @@ def finished(place):
             "unit_layers": 2,
             "stages": {name: {"skip": True} for name in STUDENTS_STAGES},
         },
+        "student.variants.shallow": {
+            "repeats": 1,
+            "unit_from": "measured",
+            "stages": {name: {"skip": True} for name in STUDENTS_STAGES},
+        },
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(optimizer, "make_optimizer", recorded)
         patch.setattr(prepare, "PRUNING_TEXTS", 30)
+        patch.setattr(prepare, "DEPTH_TEXTS", 20)
         start(place, place / "run", changes)
     return place / "run", made
 
@@ -152,6 +159,24 @@ def test_a_student_of_pruned_layers(finished):
     rank = values["embedding/word"] @ values["embedding/projection"]
     assert np.linalg.norm(rank - table) < np.linalg.norm(table)
     assert given["body/block_0/feedforward_output_dense/kernel"].shape == (20, 16)
+
+
+def test_a_student_of_the_layer_that_counts_most(finished):
+    folder, _ = finished
+    taught, student = (
+        load_encoder(folder / f"stages/{step}/encoder")
+        for step in ("teach_assistant", "untrained_shallow")
+    )
+    texts = TextTable.open(folder / "stages/pairs/texts")
+    draw = np.random.default_rng(0)
+    lines = prepare.lines_of_languages(texts, 20, draw)
+    (layer,) = choose_layers(taught, lines, 1)
+    record = json.loads((folder / "stages/untrained_shallow/done.json").read_text())
+    assert record["result"] == {"layers": [layer], "texts": 20}
+    names = [name for name in student.weights() if name.startswith("body/block_0/")]
+    for name in names:
+        wanted = taught.weights()[name.replace("block_0", f"block_{layer}")]
+        np.testing.assert_array_equal(student.weights()[name], wanted)
 
 
 def test_a_frozen_table_gets_no_gradient_and_no_state(finished):

@@ -159,7 +159,8 @@ def test_a_block_that_begins_as_the_authors_has_their_numbers():
 
 
 @pytest.mark.parametrize(
-    ("unit_from", "numbers"), [("first", [0, 1]), ("last", [2, 3]), ("spread", [0, 2])]
+    ("unit_from", "numbers"),
+    [("first", [0, 1]), ("last", [2, 3]), ("spread", [0, 2]), ([1, 2], [1, 2])],
 )
 def test_a_unit_begins_as_the_layers_that_are_named(unit_from, numbers):
     assistant = tiny_encoder(num_layers=4)
@@ -176,6 +177,9 @@ def test_a_unit_begins_as_the_layers_that_are_named(unit_from, numbers):
 def test_a_unit_from_elsewhere_is_refused():
     with pytest.raises(InputError, match="unit_from.*middle"):
         build_student(tiny_encoder(num_layers=4), 2, unit_from="middle")
+    for numbers in ([1], [1, 1], [0, 1, 2], [3, 4], [-1, 0]):
+        with pytest.raises(InputError, match=f"2 different.*0 to 3.*{numbers[0]}"):
+            build_student(tiny_encoder(num_layers=4), 2, unit_from=numbers)
 
 
 @pytest.mark.parametrize("width", [None, 8])

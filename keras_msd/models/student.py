@@ -5,6 +5,7 @@ encoders (LEALLA, Mao and Nakagawa 2023).
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -40,7 +41,7 @@ def build_student(
     bottleneck_dim: int | None = 128,
     repeats: int | None = None,
     tables: str = "random",
-    unit_from: str = "first",
+    unit_from: str | Sequence[int] = "first",
     max_length: int | None = None,
 ) -> Encoder:
     """Make a student from an assistant.
@@ -59,15 +60,17 @@ def build_student(
             deviation 0.02; "standard_normal", as in the authors' code, with a
             projection uniform within `1 / sqrt(bottleneck_dim)` of zero and a padding
             row of zeros.
-        unit_from: Which layers are copied: the "first", as in the paper, the "last", or
-            "spread": layers 0, 4 and 8 of 12 for a unit of three.
+        unit_from: Which layers are copied: the "first", as in the paper, the "last",
+            "spread": layers 0, 4 and 8 of 12 for a unit of three; or their numbers,
+            such as those of `starts.choose_layers`.
         max_length: Longest sentence in tokens, at most the assistant's. The student
             keeps the embeddings of as many positions. Default: the assistant's.
 
     Raises:
         InputError: The depth is not divisible by `unit_layers`, the assistant has fewer
-            layers, `tables` or `unit_from` is something else, or `max_length` is above
-            the assistant's.
+            layers, `tables` or `unit_from` is something else, `unit_from` does not
+            name `unit_layers` different layers, or `max_length` is above the
+            assistant's.
 
     Source: Ding et al. 2022, stages 2 and 3; bottleneck and parameter recurrence.
 
@@ -78,7 +81,8 @@ def build_student(
         (2, True)
     """
     one_of(get_args(TableStart), tables=tables)
-    one_of(get_args(UnitFrom), unit_from=unit_from)
+    if isinstance(unit_from, str):
+        one_of(get_args(UnitFrom), unit_from=unit_from)
     config = assistant.config
     repeats = unit_repeats(unit_layers, repeats, config.num_layers, config.repeats)
     lengths: dict[str, Any] = {}
@@ -105,12 +109,7 @@ def build_student(
     )
     given = assistant.weights()
     values = student.weights()
-    depth = config.num_layers
-    copied = {
-        "first": range(unit_layers),
-        "last": range(depth - unit_layers, depth),
-        "spread": [place * depth // unit_layers for place in range(unit_layers)],
-    }[unit_from]
+    copied = _copied(unit_from, unit_layers, config.num_layers)
 
     def in_assistant(path: str) -> str:
         place = r"^body/block_(\d+)/"
@@ -123,6 +122,27 @@ def build_student(
             values[path] = _redrawn(path, values[path], config.pad_id)
     student.set_weights(values, origin="the assistant")
     return student
+
+
+def _copied(unit_from: str | Sequence[int], count: int, depth: int) -> Sequence[int]:
+    """Return the numbers of the layers that a unit copies."""
+    if isinstance(unit_from, str):
+        return {
+            "first": range(count),
+            "last": range(depth - count, depth),
+            "spread": [place * depth // count for place in range(count)],
+        }[unit_from]
+    numbers = {int(number) for number in unit_from}
+    if (
+        len(numbers) != count
+        or len(unit_from) != count
+        or not numbers <= {*range(depth)}
+    ):
+        raise InputError(
+            f"`unit_from` must name {count} different layers, from 0 to {depth - 1}. "
+            f"Received: {[*unit_from]}."
+        )
+    return unit_from
 
 
 def unit_repeats(

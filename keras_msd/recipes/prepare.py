@@ -38,12 +38,14 @@ from keras_msd.stages.table import STAGES
 from keras_msd.starts import closed_form as linear
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import width as pruning
+from keras_msd.starts.depth import choose_layers
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 # Rows of a closed form's word table: the matrix that is solved has as many rows and
 # columns, in float32 6.4 GB at this size.
 MOST_PIECES = 40_000
 ROTATED = 12_000  # pairs of each two languages that decide a rotation
+DEPTH_TEXTS = 512  # sentences that decide which layers stay
 PRUNING_TEXTS = 960  # sentences that decide which heads and neurons stay
 FROM_ASSISTANT = {"svd": "SVD", "ordered": "ordered"}  # starts from its table, by name
 
@@ -389,11 +391,18 @@ def lines_of_languages(texts: Any, count: int, draw: np.random.Generator) -> lis
 
 def untrained_student(
     run: Run, folder: Path, assistant: str, start: str, **shape: Any
-) -> None:
+) -> dict[str, Any] | None:
     """Build a student from the assistant that the step `assistant` left."""
     tables = "random" if start in FROM_ASSISTANT else start
-    student = build_student(run.encoder(assistant), tables=tables, **shape)
+    encoder, facts = run.encoder(assistant), None
+    if shape["unit_from"] == "measured":
+        draw = np.random.default_rng(run.seed("untrained"))
+        lines = lines_of_languages(run.texts, DEPTH_TEXTS, draw)
+        shape["unit_from"] = choose_layers(encoder, lines, shape["unit_layers"])
+        facts = {"layers": shape["unit_from"], "texts": len(lines)}
+    student = build_student(encoder, tables=tables, **shape)
     student.save(folder / "encoder")
+    return facts
 
 
 def start_student(

@@ -255,7 +255,8 @@ class StudentSettings(Settings):
     `kind` "recurrent": a bottleneck and a recurrent unit; without `bottleneck_dim` the
     full table. `layers` are copied from the assistant after stage 1 ("trained") or
     before it, and so is the `guide` that stages 2 and 3 imitate. `unit_from` says which
-    of its layers: the "first", the "last" or "spread" evenly. With `num_heads` or
+    of its layers: the "first", the "last", "spread" evenly, or "measured": those that
+    `starts.choose_layers` keeps with 512 training sentences. With `num_heads` or
     `intermediate_dim` the assistant's layers first lose heads or neurons, as 960
     training sentences of all languages alike decide (`starts.prune_width`).
     `max_length` is the longest sentence in tokens, by default the assistant's. `start`
@@ -289,7 +290,7 @@ class StudentSettings(Settings):
     start: Literal[TableStart, "svd", "ordered", "ridge"] = "random"
     refit: Count | None = None
     layers: AssistantState = "trained"
-    unit_from: UnitFrom = "first"
+    unit_from: UnitFrom | Literal["measured"] = "first"
     max_length: Count | None = None
     guide: AssistantState = "trained"
     stages: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -73,12 +73,12 @@ def prune_width(
         (3, 4, 8)
     """
     above(0, ridge=ridge)
-    texts = _some(texts)
+    texts = some_texts(texts)
     fields = _fields(encoder, num_heads, intermediate_dim)
     pruned = encoder.with_config(origin="prune_width", **fields)
     counts = pruned.config.num_heads, pruned.config.intermediate_dim
     values = encoder.weights()
-    embedded = [*_embedded(encoder, values, texts)]
+    embedded = [*embedded_tokens(encoder, values, texts)]
     layers = _layers(encoder.config, "Pruning layers")
     _fit_layers(layers, values, values.copy(), embedded, embedded, ridge, counts)
     pruned.set_weights(values, origin="the pruned encoder")
@@ -120,8 +120,8 @@ def refit_layers(
         >>> msd.starts.refit_layers(student, assistant, texts)
     """
     above(0, ridge=ridge)
-    texts = _some(texts)
-    both = _with_layers(student).config, _with_layers(assistant).config
+    texts = some_texts(texts)
+    both = with_layers(student).config, with_layers(assistant).config
     differing = [name for name in SHARED if len({getattr(it, name) for it in both}) > 1]
     if student.tokenizer.fingerprint != assistant.tokenizer.fingerprint:
         differing.append("tokenizer")
@@ -133,14 +133,15 @@ def refit_layers(
         )
     given, values = assistant.weights(), student.weights()
     length = min(student.max_length, assistant.max_length)
-    goals = [*_embedded(assistant, given, texts, length)]
-    own = [*_embedded(student, values, texts, length)]
+    goals = [*embedded_tokens(assistant, given, texts, length)]
+    own = [*embedded_tokens(student, values, texts, length)]
     layers = _layers(student.config, "Refitting layers")
     _fit_layers(layers, values, given, goals, own, ridge)
     student.set_weights(values, origin="the refitted layers")
 
 
-def _some(texts: Iterable[str]) -> list[str]:
+def some_texts(texts: Iterable[str]) -> list[str]:
+    """Return the texts that a pruning is decided by; raise `InputError` for none."""
     texts = sentences(texts)
     if not texts:
         raise InputError(
@@ -150,7 +151,7 @@ def _some(texts: Iterable[str]) -> list[str]:
     return texts
 
 
-def _with_layers(encoder: Any) -> Encoder:
+def with_layers(encoder: Any) -> Encoder:
     """Return an encoder whose layers have weights of their own.
 
     Raises:
@@ -176,7 +177,7 @@ def _fields(
     encoder: Encoder, num_heads: int | None, intermediate_dim: int | None
 ) -> dict[str, Any]:
     """Return the fields of `EncoderConfig` that differ in the pruned encoder."""
-    config = _with_layers(encoder).config
+    config = with_layers(encoder).config
     given = {"num_heads": num_heads, "intermediate_dim": intermediate_dim}
     kept = {name: count for name, count in given.items() if count is not None}
     check_kept(config, kept)
@@ -201,7 +202,7 @@ def check_kept(shape: Any, kept: Mapping[str, int]) -> None:
             )
 
 
-def _embedded(
+def embedded_tokens(
     encoder: Encoder, weights: Weights, texts: list[str], max_length: int | None = None
 ) -> Iterator[np.ndarray]:
     """Yield the embedded tokens of sentences of one length, `(n, length, hidden)`."""
@@ -326,6 +327,27 @@ def _layers(config: EncoderConfig, what: str) -> Iterator[tuple[str, _Sublayer, 
     for index in track(range(config.num_layers), total=config.num_layers, what=what):
         for place, sublayer in enumerate(sublayers):
             yield f"body/block_{index}/", sublayer, place
+
+
+def passed(
+    config: EncoderConfig, values: Weights, layers: Iterable[int], hidden: np.ndarray
+) -> np.ndarray:
+    """Return the residual stream behind some layers.
+
+    Args:
+        config: The encoder's.
+        values: Its weights.
+        layers: Numbers of its layers, in the order in which they run.
+        hidden: `(n, length, hidden_dim)`, without padding.
+    """
+    sublayers = _Attention(config), _FeedForward(config)
+    for index in layers:
+        for sublayer in sublayers:
+            weights = sublayer.weights(values, f"body/block_{index}/")
+            units = sublayer.units(weights, sublayer.before(weights, hidden))
+            summed = sublayer.summed(weights, hidden, units)
+            hidden = sublayer.after(weights, summed)
+    return hidden
 
 
 def _fit_layers(

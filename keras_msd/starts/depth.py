@@ -61,7 +61,9 @@ def choose_layers(encoder: Encoder, texts: Iterable[str], count: int) -> list[in
     tokens = [*embedded_tokens(encoder, weights, texts)]
 
     def behind(layers: list[int], batches: list[np.ndarray]) -> list[np.ndarray]:
-        return [passed(encoder.config, weights, layers, it) for it in batches]
+        for layer in layers:
+            batches = passed(encoder.config, weights, layer, batches)
+        return batches
 
     goal = _centred(_vectors(encoder, behind(kept, tokens)))
     variance = np.square(goal).sum()

@@ -330,24 +330,24 @@ def _layers(config: EncoderConfig, what: str) -> Iterator[tuple[str, _Sublayer, 
 
 
 def passed(
-    config: EncoderConfig, values: Weights, layers: Iterable[int], hidden: np.ndarray
-) -> np.ndarray:
-    """Return the residual stream behind some layers.
+    config: EncoderConfig, values: Weights, layer: int, batches: list[np.ndarray]
+) -> list[np.ndarray]:
+    """Return the residual stream behind a layer.
 
     Args:
         config: The encoder's.
         values: Its weights.
-        layers: Numbers of its layers, in the order in which they run.
-        hidden: `(n, length, hidden_dim)`, without padding.
+        layer: Number of the layer.
+        batches: The stream before it, `(n, length, hidden_dim)` each, without padding.
     """
-    sublayers = _Attention(config), _FeedForward(config)
-    for index in layers:
-        for sublayer in sublayers:
-            weights = sublayer.weights(values, f"body/block_{index}/")
+    for sublayer in (_Attention(config), _FeedForward(config)):
+        weights, found = sublayer.weights(values, f"body/block_{layer}/"), []
+        for hidden in batches:
             units = sublayer.units(weights, sublayer.before(weights, hidden))
             summed = sublayer.summed(weights, hidden, units)
-            hidden = sublayer.after(weights, summed)
-    return hidden
+            found.append(sublayer.after(weights, summed))
+        batches = found
+    return batches
 
 
 def _fit_layers(

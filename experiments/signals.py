@@ -185,9 +185,11 @@ def started(start: str, whole: Any, texts: list[str]) -> Any:
         return msd.build_student(whole, 3, None)
     if start == "thin":
         return msd.starts.prune_width(whole, texts, 6, intermediate_dim=768)
-    kept = (
-        msd.starts.choose_layers(whole, texts, 6) if start == "measured" else "spread"
-    )
+    kept: str | list[int] = "spread"
+    if start == "measured":
+        lines = [text for text in texts if len(text) <= CHARACTERS]
+        kept = msd.starts.choose_layers(whole, lines, 6)
+        print("layers", kept, flush=True)
     return msd.build_student(whole, 6, None, repeats=1, unit_from=kept)
 
 

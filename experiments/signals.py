@@ -43,12 +43,8 @@ sys.path.append(str(HERE.parent / "benchmarks"))
 from corpora import pairs, sentences  # noqa: E402
 
 RESULT = HERE / "results" / "signals.json"
-STARTS = {
-    "layers": 3,
-    "measured": 3,
-    "thin": 3,
-    "recurrent": 4,
-}  # depths whose states are compared
+# Depths whose states are compared.
+STARTS = {"layers": 3, "measured": 3, "thin": 3, "recurrent": 4}
 SIGNALS = "sentence", "last", "depths", "similarities", "both"
 TEMPERATURE = 0.02  # of cosines: small12 gives unrelated sentences one near 0.7
 LANGUAGES = ["de", "es", "ja", "ru", "zh"]

@@ -8,6 +8,8 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.zip.DataFormatException;
+import java.util.zip.Inflater;
 
 /**
  * A sentence encoder's tokenizer from its description, for Android and every JVM.
@@ -27,6 +29,7 @@ public final class PortableTokenizer {
   private static final float LARGEST_SCORE = 100_000;
   private static final char BLANK = '\u2581';
   private static final String ENTRY = "tokenizer.json";
+  private static final int MOST_BYTES = 50_000_000;
 
   /** Most ids per sentence; a longer one loses ids before its end id. */
   public final int maxLength;
@@ -544,25 +547,43 @@ public final class PortableTokenizer {
     return found;
   }
 
-  /** Return an uncompressed entry of the zip archive at the end of a file. */
+  /** Return the entry of the zip archive at the end of a file. */
   private static byte[] entry(ByteBuffer file) {
     int end = file.limit() - 22; // of the archive's list, where no comment follows
     while (end >= 0 && file.getInt(end) != 0x06054b50) end--;
     if (end < 0) throw new IllegalArgumentException("The model carries no tokenizer.");
     int place = file.getInt(end + 16);
     for (int left = file.getShort(end + 10) & 0xffff; left > 0; left--) {
-      int size = file.getInt(place + 24);
+      int size = file.getInt(place + 20);
       int name = file.getShort(place + 28) & 0xffff;
       int rest = (file.getShort(place + 30) & 0xffff) + (file.getShort(place + 32) & 0xffff);
       int start = file.getInt(place + 42);
       byte[] letters = read(file, place + 46, name);
       if (ENTRY.equals(new String(letters, StandardCharsets.UTF_8))) {
         start += 30 + (file.getShort(start + 26) & 0xffff) + (file.getShort(start + 28) & 0xffff);
-        return read(file, start, size);
+        byte[] content = read(file, start, size);
+        if (file.getShort(place + 10) == 0) return content;
+        return inflated(content, file.getInt(place + 24));
       }
       place += 46 + name + rest;
     }
     throw new IllegalArgumentException("The model carries no tokenizer.");
+  }
+
+  /** Return the bytes that were compressed; it throws where they are not as many. */
+  private static byte[] inflated(byte[] content, int size) {
+    if (size < 0 || size > MOST_BYTES) throw new IndexOutOfBoundsException("of " + size);
+    byte[] found = new byte[size];
+    Inflater inflater = new Inflater(true);
+    inflater.setInput(content);
+    try {
+      if (inflater.inflate(found) == size) return found;
+    } catch (DataFormatException error) {
+      throw new IllegalArgumentException("The tokenizer in the model is damaged.", error);
+    } finally {
+      inflater.end();
+    }
+    throw new IndexOutOfBoundsException("of " + size);
   }
 
   private static byte[] read(ByteBuffer file, int start, int size) {

@@ -1,8 +1,10 @@
 """Tokenizers, texts and damages for the tests of the portable tokenizer's readers."""
 
 import base64
+import io
 import json
 import random
+import zipfile
 
 from tokenizer_files import write_wordpiece
 from tokenizer_texts import CORPUS, made_texts
@@ -18,6 +20,21 @@ from keras_msd.tokenizers.sentencepiece import (
 BLANKS = ["▁", "▁▁", "a▁ ", " ▁ a", "\x00", " \x00", "\x00 ", "  a  b▁", "\ufeffa"]
 BLANKS += ["a¨ b", "¨  ¨"]
 LONG = ["x" * 9000, "kalo" * 2000, "Ω\u0378" * 3000]
+
+
+def stored(model, description):
+    """Return a .tflite file whose tokenizer is not compressed, as it once was."""
+    content = io.BytesIO(model)
+    with zipfile.ZipFile(content, "a") as archive:
+        archive.writestr("tokenizer.json", description)
+    return content.getvalue()
+
+
+def damaged(file):
+    """Return a .tflite file that says that its tokenizer has one byte more."""
+    place = file.rindex(b"PK\1\2") + 24
+    size = int.from_bytes(file[place : place + 4], "little") + 1
+    return file[:place] + size.to_bytes(4, "little") + file[place + 4 :]
 
 
 def texts(seed=0):

@@ -136,11 +136,8 @@ def test_every_tensor_has_a_name_of_its_own(made, quantize):
 def test_the_tokenizer_travels_in_the_file(encoder, made):
     model = made(None)[0] / "model.tflite"
     with zipfile.ZipFile(model) as archive:
-        entry = archive.getinfo("tokenizer.json")
-        assert entry.compress_type == zipfile.ZIP_STORED
-        description = archive.read(entry)
+        description = archive.read("tokenizer.json")
     assert description == describe(encoder.tokenizer, encoder.max_length)
-    assert description in model.read_bytes()  # uncompressed: found without a zip reader
     # TensorFlow's own interpreter skips what follows the model, too.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is deprecated

@@ -101,11 +101,13 @@ def test_damaged_descriptions_and_texts_are_refused(java, tmp_path):
 
 def test_the_tokenizer_is_found_in_a_model_file(java, tmp_path):
     tokenizer = next(portable_cases.unigrams())
-    file = with_tokenizer(b"\x1c\0\0\0TFL3" + bytes(500), describe(tokenizer, 16))
+    network, description = b"\x1c\0\0\0TFL3" + bytes(500), describe(tokenizer, 16)
+    file = with_tokenizer(network, description)
     texts = portable_cases.CORPUS[:5]
-    cut = file[:600] + file[700:]
-    cases = [(file, texts), (b"TFL3" * 99, texts), (b"", texts), (cut, texts)]
+    files = [file, portable_cases.stored(network, description), b"TFL3" * 99, b""]
+    files += [file[:600] + file[700:], portable_cases.damaged(file)]
+    cases = [(content, texts) for content in files]
     found = java(cases, tmp_path / "cases", "model")
-    assert found[:5] == tokenizer.encode(texts, 16)
-    assert found[5:7] == ["The model carries no tokenizer."] * 2
-    assert len(found) == 8 and isinstance(found[7], str)
+    assert found[:5] == found[5:10] == tokenizer.encode(texts, 16)
+    assert found[10:12] == ["The model carries no tokenizer."] * 2
+    assert len(found) == 14 and all(isinstance(it, str) for it in found[10:])

@@ -42,8 +42,9 @@ print({ made: json("damaged").map(make), refused });
 """
 FILES = """
 const { readDescription } = await import(root + "web/description.mjs");
-const found = (name) => Buffer.from(readDescription(readFileSync(name))).toString();
-print(json("names").map((name) => message(() => found(name))));
+const found = (name) => readDescription(readFileSync(name)).then(
+  (bytes) => Buffer.from(bytes).toString(), (error) => error.message);
+print(await Promise.all(json("names").map(found)));
 """
 ENCODE = """
 const { checkModel, createEncoder } = await import(root + "web/embed.mjs");
@@ -137,13 +138,15 @@ def test_descriptions_are_found_in_model_files(tmp_path, description):
         archive.writestr("labels.txt", "a\n")
     files |= {"labelled": labelled.getvalue(), "without": without, "cut": whole[:-9]}
     files |= {"empty": b"", "other": b"PNG" * 99, "bare": network}
+    files |= {"stored": portable_cases.stored(network, description)}
+    files |= {"short": portable_cases.damaged(files["litert"])}
     found = node(FILES, tmp_path, {"names": list(files), **files})
     answers = dict(zip(files, found, strict=True))
-    for name in ("onnx", "litert", "labelled"):
+    for name in ("onnx", "litert", "labelled", "stored"):
         assert answers[name] == description.decode()
     assert "carries no tokenizer" in answers["without"]
     assert "carries no tokenizer" in answers["empty"]
-    for name in ("cut", "other", "bare"):
+    for name in ("cut", "other", "bare", "short"):
         assert "cut off or of another kind" in answers[name]
 
 

@@ -93,8 +93,8 @@ def finished(place):
             "stages": {name: {"skip": True} for name in STUDENTS_STAGES},
         },
         "student.variants.shallow": {
-            "repeats": 1,
             "unit_from": "measured",
+            "refit": 20,
             "stages": {name: {"skip": True} for name in STUDENTS_STAGES},
         },
     }
@@ -171,7 +171,7 @@ def test_a_student_of_the_layer_that_counts_most(finished):
     draw = np.random.default_rng(0)
     lines = prepare.lines_of_languages(texts, 20, draw)
     (layer,) = choose_layers(taught, lines, 1)
-    record = json.loads((folder / "stages/untrained_shallow/done.json").read_text())
+    record = json.loads((folder / "stages/shallow_shallow/done.json").read_text())
     assert record["result"] == {"layers": [layer], "texts": 20}
     names = [name for name in student.weights() if name.startswith("body/block_0/")]
     for name in names:

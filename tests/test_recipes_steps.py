@@ -76,6 +76,17 @@ def test_layers_are_pruned_before_they_are_copied_and_the_guide_stays_whole(tmp_
     assert steps["teach_student"]["assistant"] == whole != "pruned"
 
 
+def test_measured_layers_run_once_and_are_pruned_and_refitted_as_they_are(tmp_path):
+    changes = {"student.start": "svd", "student.unit_from": "measured"}
+    steps = arguments_of(a_run(tmp_path, "msd_long_thin12", "smoke", changes))
+    layers = steps["untrained"]["unit_layers"]
+    whole = steps["teach_student"]["assistant"]
+    assert steps["shallow"] == {"assistant": whole, "count": layers}
+    assert steps["pruned"]["assistant"] == steps["refitted"]["assistant"] == "shallow"
+    assert steps["untrained"]["assistant"] == steps["student_start"]["assistant"]
+    assert steps["untrained"]["unit_from"] == "first"
+
+
 def defaults(*functions):
     """Return the defaults of arguments by name; those of the first function count."""
     found = {}

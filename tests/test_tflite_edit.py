@@ -3,10 +3,11 @@ import zipfile
 import numpy as np
 import pytest
 import tensorflow as tf
+from portable_cases import stored
 
 from keras_msd.checks import InputError
 from keras_msd.export.litert import convert
-from keras_msd.export.litert_files import read_tokenizer, with_tokenizer
+from keras_msd.export.litert_files import MOST_BYTES, read_tokenizer, with_tokenizer
 
 
 class Small(tf.Module):
@@ -60,9 +61,11 @@ def test_a_tokenizer_behind_a_model(model, tmp_path):
     with pytest.raises(InputError, match="must hold its tokenizer"):
         read_tokenizer(path)
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("tokenizer.json", bytes(10**7))
-    with pytest.raises(InputError, match="it is compressed"):
+        archive.writestr("tokenizer.json", bytes(MOST_BYTES + 1))
+    with pytest.raises(InputError, match="it would have 50,000,001 bytes"):
         read_tokenizer(path)
+    path.write_bytes(stored(data, description))
+    assert read_tokenizer(path) == description
     for place in range(8, len(content), 29):
         path.write_bytes(content[:place])
         with pytest.raises(InputError, match="model.tflite"):

@@ -1,18 +1,19 @@
 /** The tokenizer's description inside a model file. */
 
 const decoder = new TextDecoder();
+const MOST_BYTES = 50_000_000;
 
 /**
  * Return the description that an .onnx or a .tflite file carries.
  *
  * @param {Uint8Array} model The whole file.
- * @returns {Uint8Array} For `PortableTokenizer`.
+ * @returns {Promise<Uint8Array>} For `PortableTokenizer`.
  * @throws {Error} The file is damaged or carries no description.
  */
-export function readDescription(model) {
+export async function readDescription(model) {
   let found;
   try {
-    found = isTflite(model) ? fromZip(model, "tokenizer.json") : fromOnnx(model);
+    found = isTflite(model) ? await fromZip(model, "tokenizer.json") : fromOnnx(model);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     throw new Error("The model file is cut off or of another kind. Copy it anew.");
@@ -62,8 +63,8 @@ function* messageFields(bytes) {
   }
 }
 
-/** A .tflite file has a zip archive at its end; its entries are not compressed. */
-function fromZip(bytes, name) {
+/** A .tflite file has a zip archive at its end. */
+async function fromZip(bytes, name) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const number = (place) => view.getUint32(place, true);
   const short = (place) => view.getUint16(place, true);
@@ -73,16 +74,34 @@ function fromZip(bytes, name) {
   const shift = place - number(end + 16); // what stands before the archive
   for (let entry = 0; entry < short(end + 10); entry += 1) {
     const nameSize = short(place + 28);
-    const stored = short(place + 10) === 0;
-    if (
-      stored &&
-      decoder.decode(bytes.subarray(place + 46, place + 46 + nameSize)) === name
-    ) {
+    if (decoder.decode(bytes.subarray(place + 46, place + 46 + nameSize)) === name) {
       const local = number(place + 42) + shift;
       const start = local + 30 + short(local + 26) + short(local + 28);
-      return bytes.subarray(start, start + number(place + 24));
+      const content = bytes.subarray(start, start + number(place + 20));
+      return short(place + 10) === 0 ? content : inflated(content, number(place + 24));
     }
     place += 46 + nameSize + short(place + 30) + short(place + 32);
   }
   return undefined;
+}
+
+/** Return the `size` bytes that were compressed; throw a RangeError for others. */
+async function inflated(content, size) {
+  if (size > MOST_BYTES) throw new RangeError("size");
+  const found = new Uint8Array(size);
+  let place = 0;
+  const parts = new Blob([content])
+    .stream()
+    .pipeThrough(new DecompressionStream("deflate-raw"))
+    .getReader();
+  try {
+    for (let part = await parts.read(); !part.done; part = await parts.read()) {
+      found.set(part.value, place);
+      place += part.value.length;
+    }
+  } catch {
+    throw new RangeError("content");
+  }
+  if (place !== size) throw new RangeError("content");
+  return found;
 }

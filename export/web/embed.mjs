@@ -21,7 +21,7 @@ const BATCH = 32;
  * @throws {Error} The file is of another kind.
  */
 export async function createEncoder(model, ort) {
-  const tokenizer = new PortableTokenizer(readDescription(model));
+  const tokenizer = new PortableTokenizer(await readDescription(model));
   const session = await ort.InferenceSession.create(model);
 
   async function encode(texts) {

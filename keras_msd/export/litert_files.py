@@ -27,15 +27,16 @@ INPUTS = ("token_ids", "padding_mask")
 TOKENIZER = "tokenizer.json"
 DATE = (1980, 1, 1, 0, 0, 0)  # the same bytes whenever it is written
 UNIX = 3
+MOST_BYTES = 50_000_000  # of a description, as the readers under export/
 
 
 def with_tokenizer(model: bytes, description: bytes) -> bytes:
-    """Return `model` followed by an archive of its tokenizer, uncompressed."""
+    """Return `model` followed by an archive of its tokenizer."""
     content = io.BytesIO(model)
     with zipfile.ZipFile(content, "a") as archive:
         entry = zipfile.ZipInfo(TOKENIZER, DATE)
         entry.create_system = UNIX
-        archive.writestr(entry, description)
+        archive.writestr(entry, description, zipfile.ZIP_DEFLATED, 9)
     return content.getvalue()
 
 
@@ -57,8 +58,8 @@ def read_tokenizer(path: Path) -> bytes:
     with explained(damaged, Exception):
         with zipfile.ZipFile(path) as archive:
             entry = archive.getinfo(TOKENIZER)
-            if entry.compress_type != zipfile.ZIP_STORED:  # it could be of any size
-                raise ValueError("it is compressed")
+            if entry.file_size > MOST_BYTES:
+                raise ValueError(f"it would have {entry.file_size:,} bytes")
             return archive.read(entry)
 
 

@@ -137,7 +137,8 @@ def _check_assistant(run: Run) -> None:
         )
     repeated = existing.config.repeats if existing else 1
     for student in run.recipe.student.each().values():
-        unit_repeats(student.unit_layers, student.repeats, shape.num_layers, repeated)
+        repeats = student.repeats or (1 if student.measured else None)
+        unit_repeats(student.unit_layers, repeats, shape.num_layers, repeated)
         pruning.check_kept(shape, student.pruned)
 
 
@@ -389,20 +390,23 @@ def lines_of_languages(texts: Any, count: int, draw: np.random.Generator) -> lis
     return [text for side, row in chosen for text in texts.texts(side, row, row + 1)]
 
 
+def keep_layers(run: Run, folder: Path, assistant: str, count: int) -> dict[str, Any]:
+    """Remove all layers but the `count` that the assistant's embeddings need most."""
+    encoder, draw = run.encoder(assistant), np.random.default_rng(run.seed("shallow"))
+    lines = lines_of_languages(run.texts, DEPTH_TEXTS, draw)
+    layers = choose_layers(encoder, lines, count)
+    shallow = build_student(encoder, count, None, repeats=1, unit_from=layers)
+    shallow.save(folder / "encoder")
+    return {"layers": layers, "texts": len(lines)}
+
+
 def untrained_student(
     run: Run, folder: Path, assistant: str, start: str, **shape: Any
-) -> dict[str, Any] | None:
+) -> None:
     """Build a student from the assistant that the step `assistant` left."""
     tables = "random" if start in FROM_ASSISTANT else start
-    encoder, facts = run.encoder(assistant), None
-    if shape["unit_from"] == "measured":
-        draw = np.random.default_rng(run.seed("untrained"))
-        lines = lines_of_languages(run.texts, DEPTH_TEXTS, draw)
-        shape["unit_from"] = choose_layers(encoder, lines, shape["unit_layers"])
-        facts = {"layers": shape["unit_from"], "texts": len(lines)}
-    student = build_student(encoder, tables=tables, **shape)
+    student = build_student(run.encoder(assistant), tables=tables, **shape)
     student.save(folder / "encoder")
-    return facts
 
 
 def start_student(

@@ -318,8 +318,12 @@ class Steps:
     ) -> None:
         """Add what makes one student, from what `add_assistant` returned."""
         stages, begun = self.recipe.stages_of(settings), settings.start
-        origin, guide = left.get(settings.layers), left.get(settings.guide)
+        whole, guide = left.get(settings.layers), left.get(settings.guide)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
+        if settings.measured:
+            make, count = prepare.keep_layers, settings.unit_layers
+            whole = self.add_start("shallow", make, assistant=whole, count=count)
+        origin = whole
         if kept := settings.pruned:
             kept["count"] = prepare.PRUNING_TEXTS
             make = prepare.prune_width
@@ -342,7 +346,7 @@ class Steps:
                 "refitted",
                 prepare.refit_layers,
                 student=last,
-                assistant=left.get(settings.layers),
+                assistant=whole,
                 count=settings.refit,
             )
             row |= {"name": f"{name}, refitted layers", "stage": "refitted"}
@@ -367,6 +371,8 @@ class Steps:
         if settings.kind == "recurrent":
             fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
             shape = settings.model_dump(include=fields | {"unit_from", "max_length"})
+            if settings.measured:  # `origin` has no other layers
+                shape["unit_from"] = "first"
             make = prepare.untrained_student
             return self.add_start("untrained", make, assistant=origin, **shape)
         ridge = settings.start == "ridge"

@@ -256,7 +256,8 @@ class StudentSettings(Settings):
     full table. `layers` are copied from the assistant after stage 1 ("trained") or
     before it, and so is the `guide` that stages 2 and 3 imitate. `unit_from` says which
     of its layers: the "first", the "last", "spread" evenly, or "measured": those that
-    `starts.choose_layers` keeps with 512 training sentences. With `num_heads` or
+    `starts.choose_layers` keeps with 512 training sentences, which then run once unless
+    `repeats` says more. With `num_heads` or
     `intermediate_dim` the assistant's layers first lose heads or neurons, as 960
     training sentences of all languages alike decide (`starts.prune_width`).
     `max_length` is the longest sentence in tokens, by default the assistant's. `start`
@@ -311,6 +312,11 @@ class StudentSettings(Settings):
         """How many heads and neurons stay in a layer of the assistant, if given."""
         names = {"num_heads", "intermediate_dim"} if self.kind == "recurrent" else set()
         return self.model_dump(include=names, exclude_none=True)
+
+    @property
+    def measured(self) -> bool:
+        """Whether `starts.choose_layers` says which layers the student keeps."""
+        return self.kind == "recurrent" and self.unit_from == "measured"
 
     def stage(self, name: str, shared: Any) -> Any:
         """Return the settings of a stage with this student's changes."""

@@ -16,21 +16,29 @@ from pathlib import Path
 import numpy as np
 from llama_cpp import Llama
 
-LONGEST = 512  # tokens; the model may take fewer
+ROOM = 256  # tokens; llama.cpp aborts if its room is no multiple
 
 
 def load(folder: Path) -> Callable[[list[str]], np.ndarray]:
     """Return a function from sentences to vectors of length one, `(n, dim)`.
 
-    llama-cpp-python cuts a sentence that is too long, and its end token with it.
+    A sentence that is too long for the model is cut.
     """
     path = str(folder / "model.gguf")
-    room = {"n_batch": LONGEST, "n_ubatch": LONGEST}
-    model = Llama(path, embedding=True, n_ctx=0, verbose=False, **room)
+    known = Llama(path, vocab_only=True, n_ctx=8, verbose=False)
+    longest = int(known.metadata["bert.context_length"])
+    room = dict.fromkeys(("n_ctx", "n_batch", "n_ubatch"), -(-longest // ROOM) * ROOM)
+    model = Llama(path, embedding=True, verbose=False, **room)
+
+    def cut(text: str) -> str:
+        ids = model.tokenize(text.encode(), special=False)
+        if len(ids) <= longest:
+            return text
+        return model.detokenize(ids[1 : longest - 1]).decode(errors="ignore")
 
     def encode(sentences: list[str]) -> np.ndarray:
         # One by one: a context has room for one long text.
-        vectors = [model.embed(text, normalize=True) for text in sentences]
+        vectors = [model.embed(cut(text), normalize=True) for text in sentences]
         return np.array(vectors, np.float32)
 
     return encode

@@ -233,21 +233,36 @@ def test_the_table_of_long_students_is_that_of_the_results(name, start, label):
 def test_the_scores_of_mini12_are_those_of_the_result():
     result, page = read("mini12.json"), section(EXPERIMENTS, "A body in 12 MB")
     text = " ".join(page.split())
-    runs = {"mini12": result, "mini12, its first training": result["first_run"]}
-    for name, one in runs.items():
+    thin, earlier = result["thin"], "mini12, as it was: twelve thin layers"
+    for name, size, one in (("mini12", "11.4", result), (earlier, "11.6", thin)):
         small, tuned = (scores(one[half], FOUR) for half in ("report", "choose"))
-        size = "11.6" if name == "mini12" else "12.0"
         assert f"| {name} | {size} MB | {' | '.join(small)} |" in page
         assert f"| {name} | {' | '.join(tuned)} |" in page
-    names = "refitted layers", "teach_student", "contrastive_learning"
-    (begun, learnt, rounded), first = (
-        [f"{one['steps'][f'student, {it}']:.1f}" for it in names]
-        for one in runs.values()
-    )
-    assert f"from {begun} points across languages" in text
-    assert f"take it to {learnt}, and 800 with weights in 4 bits to {rounded}." in text
-    assert f"That is {result['minutes'] / 60:.1f} hours of one core" in text
-    assert "from {} to {} and {}.".format(*first) in text
+    names = "student, teach_student", "student, contrastive_learning", "assistant"
+    learnt, rounded, whole = (f"{result['steps'][it]:.1f}" for it in names)
+    *_, ended, cut = (f"{thin['steps'][it]:.1f}" for it in names)
+    assert f"from {result['steps']['student, SVD start']:.1f} points across" in text
+    said = f"take it to {learnt}, and 2,400 with weights in 4 bits to {rounded}."
+    assert said in text
+    assert f"800 steps, and ended at {ended}." in text
+    assert f"itself had {cut} points on the" in text and f"it has {whole}." in text
+    assert f"That is {result['minutes']:.0f} minutes of two cores" in text
+    goals = zip((74, 93), ("cross_lingual", "retrieval"), strict=True)
+    missed = "by {:.1f} points and the last by {:.1f}."
+    missed = missed.format(*(goal - result["report"][key] for goal, key in goals))
+    assert f"misses the first {missed}" in text
+    students = read("table_width.json")
+    label = "| layers, tokens"
+    shown = table(label + page.split(label)[1].split("\n\n")[0])
+    assert len(shown) == len(students)
+    for name, row in students.items():
+        body, _, rest = name.partition(", ")
+        tokens, *_, width = rest.split(" ")[:4]
+        label = f"{body}, {int(tokens):,} of {width}"
+        cells = [f"{row['bytes'] / 1e6:.1f}"]
+        for half in (row["start"]["report"], row["report"]):
+            cells += [f"{half[key]:.1f}" for key in ("across", "within", "english")]
+        assert shown[label] == cells
 
 
 def test_the_demo_prints_what_the_page_says():

@@ -1,6 +1,7 @@
 """The format `gguf`: a BERT for llama.cpp and what is built on it, tokenizer inside."""
 
 import ctypes
+import math
 import threading
 from collections import Counter
 from pathlib import Path
@@ -22,7 +23,7 @@ FILE = "model.gguf"
 EXTRA = "gguf"
 NORMALIZE = "sentence_encoder.normalize"  # llama.cpp leaves this to whoever calls it
 BLOCK = 32  # numbers of a row that share a scale
-LARGEST_ROOM = 2**16  # tokens; llama.cpp takes less where a model does
+ROOM = 256  # tokens, of which llama.cpp's room is a multiple
 TYPES = {None: "F32", "f16": "F16", "q8_0": "Q8_0", "q4_0": "Q4_0"}
 POOLINGS = {"mean": "MEAN", "cls": "CLS"}
 
@@ -103,11 +104,14 @@ def load(path: str | Path, threads: int | None = None) -> Run:
     """
     library = require("llama_cpp", EXTRA, "A GGUF file")
     file = existing_file(Path(path) / FILE, "model")
-    # Without `n_ctx` llama.cpp has room for the longest text, and no more.
-    room = dict.fromkeys(("n_batch", "n_ubatch"), LARGEST_ROOM)
-    model = _open(file, threads, embedding=True, n_ctx=0, **room)
+    vocabulary = _open(file, vocab_only=True, n_ctx=8)
+    longest = int(vocabulary.metadata["bert.context_length"])
+    vocabulary.close()
+    # llama.cpp aborts if it has to round the room for the longest text up itself.
+    room = math.ceil(longest / ROOM) * ROOM
+    rooms = dict.fromkeys(("n_ctx", "n_batch", "n_ubatch"), room)
+    model = _open(file, threads, embedding=True, **rooms)
     normalize = model.metadata.get(NORMALIZE) == "true"
-    longest = int(model.metadata["bert.context_length"])
     width, lock = model.n_embd(), threading.Lock()
 
     def embed(text: str) -> np.ndarray:

@@ -1,6 +1,6 @@
 r"""Should a small file hold more tokens, or wider rows for each?
 
-Students of about 12 MB have the six layers of small12 that `starts.choose_layers` keeps
+Students of 10 to 12 MB have the six layers of small12 that `starts.choose_layers` keeps
 (`measured`), or all twelve with half of their heads and neurons (`thin`), over a table
 of so many tokens and numbers a token. The table begins as an SVD. Both sides of 10,000
 short pairs learn small12's vectors, 156 steps. One process for each student:
@@ -64,8 +64,7 @@ def trained(student: Any, rate: float, data: Path, work: Path, name: str) -> flo
         buckets=3,
         steps=steps,
     )
-    # As in signals.py the sum over dimensions of squared errors, and its mean over both
-    # sides.
+    # The sum over dimensions of squared errors, as a mean over both sides.
     weight = whole.dim / 2
     stage = msd.stages.TeachStudent(student, source_mse=weight, target_mse=weight)
     optimizer = msd.training.make_optimizer(rate, steps, warmup=0.05, schedule="cosine")

@@ -30,7 +30,7 @@ def stored(model, description):
     return content.getvalue()
 
 
-def damaged(file):
+def of_wrong_size(file):
     """Return a .tflite file that says that its tokenizer has one byte more."""
     place = file.rindex(b"PK\1\2") + 24
     size = int.from_bytes(file[place : place + 4], "little") + 1

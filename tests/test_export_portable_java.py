@@ -105,7 +105,7 @@ def test_the_tokenizer_is_found_in_a_model_file(java, tmp_path):
     file = with_tokenizer(network, description)
     texts = portable_cases.CORPUS[:5]
     files = [file, portable_cases.stored(network, description), b"TFL3" * 99, b""]
-    files += [file[:600] + file[700:], portable_cases.damaged(file)]
+    files += [file[:600] + file[700:], portable_cases.of_wrong_size(file)]
     cases = [(content, texts) for content in files]
     found = java(cases, tmp_path / "cases", "model")
     assert found[:5] == found[5:10] == tokenizer.encode(texts, 16)

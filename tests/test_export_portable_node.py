@@ -139,7 +139,7 @@ def test_descriptions_are_found_in_model_files(tmp_path, description):
     files |= {"labelled": labelled.getvalue(), "without": without, "cut": whole[:-9]}
     files |= {"empty": b"", "other": b"PNG" * 99, "bare": network}
     files |= {"stored": portable_cases.stored(network, description)}
-    files |= {"short": portable_cases.damaged(files["litert"])}
+    files |= {"short": portable_cases.of_wrong_size(files["litert"])}
     found = node(FILES, tmp_path, {"names": list(files), **files})
     answers = dict(zip(files, found, strict=True))
     for name in ("onnx", "litert", "labelled", "stored"):

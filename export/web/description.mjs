@@ -4,7 +4,8 @@ const decoder = new TextDecoder();
 const MOST_BYTES = 50_000_000;
 
 /**
- * Return the description that an .onnx or a .tflite file carries.
+ * Return the description that an .onnx or a .tflite file carries. For a .tflite file the
+ * browser needs `DecompressionStream`, as all do since 2023.
  *
  * @param {Uint8Array} model The whole file.
  * @returns {Promise<Uint8Array>} For `PortableTokenizer`.

@@ -171,8 +171,8 @@ class Description(NamedTuple):
         whole = describe(tokenizer, MAX_LENGTH)
         fields = json.loads(whole)
         each = np.zeros(tokenizer.vocabulary_size)
-        for name in fields.keys() & {"pieces", "scores"}:
-            for row, value in enumerate(fields.pop(name)):
+        for name in ("pieces", "scores"):
+            for row, value in enumerate(fields.pop(name, ())):
                 written = json.dumps(value, ensure_ascii=False)
                 each[row] += len(written.encode()) + 1
         rest = _compressed(json.dumps(fields).encode())

@@ -256,16 +256,15 @@ class StudentSettings(Settings):
     full table. `layers` are copied from the assistant after stage 1 ("trained") or
     before it, and so is the `guide` that stages 2 and 3 imitate. `unit_from` says which
     of its layers: the "first", the "last", "spread" evenly, or "measured": those that
-    `starts.choose_layers` keeps with 512 training sentences, which then run once unless
-    `repeats` says more. With `num_heads` or
-    `intermediate_dim` the assistant's layers first lose heads or neurons, as 960
-    training sentences of all languages alike decide (`starts.prune_width`).
-    `max_length` is the longest sentence in tokens, by default the assistant's. `start`
-    of the embedding block: "random", "standard_normal" as in the authors' code, the
-    "svd" of the assistant's table, or that table "ordered": in the directions whose
-    means over a sentence best find its translation (`starts.order_dimensions`).
-    `refit` sentences of all languages alike then adapt layers that run once to that
-    block (`starts.refit_layers`).
+    `starts.choose_layers` keeps with 512 training sentences; they run once unless
+    `repeats` says otherwise. With `num_heads` or `intermediate_dim` these layers first
+    lose heads or neurons, as 960 training sentences of all languages alike decide
+    (`starts.prune_width`). `max_length` is the longest sentence in tokens, by default
+    the assistant's. `start` of the embedding block: "random", "standard_normal" as in
+    the authors' code, the "svd" of the assistant's table, or that table "ordered": in
+    the directions whose means over a sentence best find its translation
+    (`starts.order_dimensions`). `refit` sentences of all languages alike then adapt
+    layers that run once to that block (`starts.refit_layers`).
 
     "thin_deep": no assistant; a `row` of `models.ROWS`, changed by `num_layers`,
     `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout`, or these alone. `start`

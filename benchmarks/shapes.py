@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import keras_msd as msd
-from keras_msd.data.tables import SIDES
+from keras_msd.choices import SIDES
 
 LANGUAGES, PAIRS_PER_LANGUAGE = ("de", "ja", "tr"), 25_000  # as in the lab recipes
 

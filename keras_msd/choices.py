@@ -13,6 +13,7 @@ IntegerScheme = Literal["int8", "int4_table", "int4"]
 Target = Literal["soft", "bool", "ce_soft", "ce_hard", "softmax"]  # of similarities
 Dims = Literal["mean", "sum"]  # of squared errors over dimensions
 Feature = Literal["fd", "distillation_first", "synchronized"]  # of `TeachThinDeep`
+DenseStart = Literal["random", "fitted"]  # of its dense layer
 TableStart = Literal["random", "standard_normal"]  # of a student's embedding block
 UnitFrom = Literal["first", "last", "spread"]  # layers that a student's unit copies
 GoldScale = Literal["over_5", "from_1"]  # of similarity scores, see `data.scale_gold`
@@ -24,6 +25,7 @@ Scale = Literal["smoke", "demo", "lab", "backbone", "paper"]  # of a recipe
 
 # Of natural language inference, in the order of their ids.
 CLASSES = ("entailment", "neutral", "contradiction")
+SIDES = ("source", "target")  # of a pair of sentences
 MIN_PAIRS = 100  # pairs that `distil` trains on at least
 MIN_COMPARED = 2  # pairs that find each other: one has the other's wrong answers
 MAX_LENGTH = 128  # tokens of a sentence, start and end included

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.starts.dimension_reduction import reduce_dimensions, whiten
+from keras_msd.starts.dimension_reduction import (
+    align_reduction,
+    fit_dense,
+    reduce_dimensions,
+    whiten,
+)
 
 WIDE, DIM, COUNT = 12, 3, 200
 QUICK = {"steps": 200, "batch_size": 100, "learning_rate": 0.05, "scale": 20.0}
@@ -108,3 +113,48 @@ def test_whitening_divides_each_direction_by_what_it_varies():
 def test_what_cannot_be_whitened_is_refused(vectors, strength, message):
     with pytest.raises(InputError, match=message):
         whiten(vectors, strength)
+
+
+def draws(*shapes, seed=4):
+    draw = np.random.default_rng(seed)
+    return [draw.normal(size=shape).astype("float32") for shape in shapes]
+
+
+def rotation(seed):
+    return np.linalg.qr(np.random.default_rng(seed).normal(size=(DIM, DIM)))[0]
+
+
+def test_a_dense_layer_begins_with_least_squares():
+    student, teacher = draws((COUNT, DIM), (COUNT, WIDE))
+    kernel = fit_dense(student, teacher)
+    wanted = np.linalg.solve(student.T @ student, student.T @ teacher)
+    assert kernel.dtype == np.float32
+    np.testing.assert_allclose(kernel, wanted, atol=1e-5)
+
+
+def test_principal_directions_keep_most_of_the_products():
+    student, *others = draws((COUNT, WIDE), *[(WIDE, DIM)] * 20)
+    student = student * np.linspace(3, 0.5, WIDE, dtype="float32")
+    kernel = fit_dense(student, student, DIM)
+    np.testing.assert_allclose(kernel.T @ kernel, np.eye(DIM), atol=1e-6)
+
+    def lost(matrix):
+        made = student @ matrix
+        return np.linalg.norm(student @ student.T - made @ made.T)
+
+    assert lost(kernel) < min(lost(np.linalg.qr(other)[0]) for other in others)
+    singular = np.linalg.svd(student @ kernel, compute_uv=False)
+    wanted = np.linalg.svd(student, compute_uv=False)[:DIM]
+    np.testing.assert_allclose(singular, wanted, rtol=1e-5)
+
+
+def test_a_reduction_is_rotated_onto_the_student():
+    teacher, matrix, noise = draws((COUNT, WIDE), (WIDE, DIM), (COUNT, DIM))
+    reduced, turn = unit(teacher @ matrix), rotation(1)
+    student = reduced @ turn + 0.1 * noise
+    found = align_reduction(matrix, student, teacher)
+    made = unit(teacher @ found)
+    np.testing.assert_allclose(made @ made.T, reduced @ reduced.T, atol=1e-5)
+    np.testing.assert_allclose(found, matrix @ turn, atol=0.1)
+    error = np.sum((made - student) ** 2)
+    assert all(error < np.sum((made @ rotation(s) - student) ** 2) for s in range(9))

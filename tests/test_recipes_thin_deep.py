@@ -88,6 +88,25 @@ def test_a_closed_form_start_has_the_cosines_of_the_closed_form(place, tmp_path)
         assert np.any(trained[path] != value), path
 
 
+@pytest.mark.parametrize("way", ["fd", "df", "syn"])
+def test_a_fitted_start_is_nearer_to_the_teacher(way, place):
+    name, losses = f"lealla_small_ams_{way}", {}
+    for begun in ("random", "fitted"):
+        folder = place / f"{way}_{begun}"
+        changes = QUICK | {
+            "student.start": "ridge",
+            "stages.teach_thin_deep.dense_start": begun,
+            "stages.teach_thin_deep.learning_rate": 1e-9,
+        }
+        run(name, folder, "smoke", None, place / "store", changes, share_steps=True)
+        history = read_json(folder / "stages/teach_thin_deep/history.json")
+        losses[begun] = history["terms"]["ams" if way == "df" else "feature"][0]
+        assert (folder / "stages/dense").exists() == (
+            way != "syn" and begun == "fitted"
+        )
+    assert losses["fitted"] < 0.9 * losses["random"]
+
+
 def test_a_closed_form_is_no_wider_than_the_teacher(place):
     changes = {"student.start": "ridge", "student.hidden_dim": 64}
     with pytest.raises(InputError, match="dimension, 32.*student of width 64"):

@@ -133,6 +133,22 @@ def test_distillation_first_trains_what_is_merged_afterwards(normalize, tmp_path
         )
 
 
+@pytest.mark.parametrize("feature", ["fd", "distillation_first"])
+def test_the_dense_layer_begins_as_it_is_told(feature):
+    first = feature == "distillation_first"
+    make = wide_encoder if first else network
+    shape = (WIDE, 8) if first else (6, WIDE)
+    kernel = np.random.default_rng(2).normal(size=shape).astype("float32")
+    made = stage(make(), feature=feature, dense=kernel)
+    np.testing.assert_array_equal(made.dense.kernel, kernel)
+    with pytest.raises(InputError, match=rf"`dense` must have.*{shape[0]}, {shape[1]}"):
+        stage(make(), feature=feature, dense=kernel.T)
+    with pytest.raises(
+        InputError, match=r"must have the shape None .*Received: \(9, 6"
+    ):
+        stage(feature="synchronized", reduction=reduction(), dense=reduction())
+
+
 def test_the_dense_layer_is_trained_and_never_saved(tmp_path):
     (x, y), encoder = data(), wide_encoder(projection_dim=6)
     parameters = encoder.num_parameters

@@ -19,12 +19,11 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least, one_of, require
-from keras_msd.choices import MAX_LENGTH
+from keras_msd.choices import MAX_LENGTH, SIDES
 from keras_msd.data.pair import PairFile, Pairs
 from keras_msd.data.store import Guide, GuideStore, shard_name, shard_of
 from keras_msd.data.tables import (
     CHUNK,
-    SIDES,
     TEXTS_VERSION,
     RaggedWriter,
     Row,

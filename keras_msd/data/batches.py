@@ -14,10 +14,11 @@ import numpy as np
 
 from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
+from keras_msd.choices import SIDES
 from keras_msd.data.order import BatchStream
 from keras_msd.data.pair import Pair, Pairs, pair_code
 from keras_msd.data.store import GuideStore, ShardedStore
-from keras_msd.data.tables import SIDES, PairTable, TextTable, TokenRows, table_key
+from keras_msd.data.tables import PairTable, TextTable, TokenRows, table_key
 from keras_msd.distribute import device_settings
 from keras_msd.io.files import digest
 

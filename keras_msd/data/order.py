@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
+from keras_msd.choices import SIDES
 
 # Sorted by length together: at least so many pairs, and so many batches.
 WINDOW_PAIRS, WINDOW_BATCHES = 1 << 16, 64
@@ -203,7 +204,7 @@ class BatchStream:
         self.buckets = None if buckets is None else self._choose_buckets(buckets)
 
     def _lengths(self, rows: np.ndarray) -> list[np.ndarray]:
-        return [self.table.lengths(side, rows) for side in ("source", "target")]
+        return [self.table.lengths(side, rows) for side in SIDES]
 
     def _choose_buckets(self, most: int) -> list[tuple[int, int]]:
         """Return the shapes with the least padding for a sample of the draws."""

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_msd.checks import InputError, at_least, nearest, one_of, utf8
-from keras_msd.choices import CLASSES, GoldScale
+from keras_msd.choices import CLASSES, SIDES, GoldScale
 from keras_msd.data.batches import Batch, Batches, longest_of
 from keras_msd.data.order import least_padding, mix, permutation
 from keras_msd.data.pair import visible
 from keras_msd.data.readers.lines import read_lines, tabbed, unpacked
 from keras_msd.data.readers.tables import json_object
-from keras_msd.data.tables import SIDES, Ragged, TokenRows
+from keras_msd.data.tables import Ragged, TokenRows
 from keras_msd.distribute import device_settings
 from keras_msd.evaluate.similarity import Row, read_sts
 from keras_msd.io.files import digest

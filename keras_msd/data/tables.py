@@ -17,7 +17,7 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least
-from keras_msd.choices import MAX_LENGTH
+from keras_msd.choices import MAX_LENGTH, SIDES
 from keras_msd.data.order import file_shares, mix, permutation
 from keras_msd.data.pair import ENGLISH, Cleaning, Pair, PairFile, Pairs, normalize
 from keras_msd.io.files import (
@@ -36,7 +36,6 @@ TEXTS_VERSION, TOKENS_VERSION = 2, 1
 CHUNK = 8192  # rows in memory at a time
 SHOWN, KINDS = 5, 50  # kinds of faults of a file: those reported, those counted
 PLACE = re.compile(r"\b(?:line|row) \d+")
-SIDES = ("source", "target")
 
 Row = tuple[bytes, bytes]
 

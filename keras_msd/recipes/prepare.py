@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError, one_of
+from keras_msd.choices import SIDES
 from keras_msd.data.batches import check_reads, guide_rows
 from keras_msd.data.corpora import write_examples
 from keras_msd.evaluate.rows import check_evaluation_files, check_registered
@@ -31,6 +32,7 @@ from keras_msd.recipes.train import stage_data
 from keras_msd.stages.settings import (
     PairStageSettings,
     ReductionSettings,
+    StudentVectors,
     TeacherVectors,
 )
 from keras_msd.stages.stage import TEACHER
@@ -182,7 +184,7 @@ def take_vectors(run: Run, folder: Path, guide: str | None) -> dict[str, Any]:
     teacher = run.guide(guide) if guide else run.teacher
     store = run.store(teacher)
     for table in _learnt(run, guide):
-        for side in ("source", "target") if known.multilingual else ("source",):
+        for side in SIDES if known.multilingual else ("source",):
             texts = (text for chunk in table.chunks(side) for text in chunk)
             store.build(texts, total=len(table))
     return {"fingerprint": teacher.fingerprint, "dim": teacher.dim}
@@ -247,7 +249,7 @@ def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
 
 def both_sides(run: Run) -> Iterator[list[str]]:
     """Yield all source lines, then all translations, in chunks."""
-    for side in ("source", "target"):
+    for side in SIDES:
         yield from run.texts.chunks(side)
 
 
@@ -306,7 +308,7 @@ def weigh_rows(run: Run, folder: Path, step: str, smoothing: float) -> None:
     counts: dict[tuple[str, str], np.ndarray] = {}
     for file in texts.files:
         of = counts.setdefault((file.source_language, file.language), np.zeros(rows))
-        for side in ("source", "target"):
+        for side in SIDES:
             lines = texts.texts(side, file.start, file.stop)
             of += linear.token_frequencies(run.tokenizer.encode(lines), rows)
     shares = [of / of.sum() for of in counts.values()]
@@ -512,9 +514,15 @@ def extra_array(run: Run, folder: Path, name: str, settings: Any, step: str) -> 
         step: Step that left the encoder to train.
     """
     extra: Any = STAGES[name].extra_step(settings)
-    dim = run.encoder(step).dim
-    vectors = _teacher_vectors(run, run.table(settings), dim)
-    np.save(folder / f"{extra.name}.npy", extra.make(vectors))
+    encoder, table = run.encoder(step), run.table(settings)
+
+    def vectors(rows: np.ndarray) -> np.ndarray:
+        texts = [read_rows(table.texts, side, rows) for side in SIDES]
+        return encoder.encode([*chain(*texts)])
+
+    teacher = _teacher_vectors(run, table, encoder.dim)
+    student = StudentVectors(encoder, vectors)
+    np.save(folder / f"{extra.name}.npy", extra.make(teacher, student))
 
 
 def _teacher_vectors(run: Run, table: Any, dim: int) -> TeacherVectors:

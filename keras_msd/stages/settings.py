@@ -19,6 +19,8 @@ from keras_msd.choices import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import keras
     import numpy as np
 
@@ -233,6 +235,19 @@ class TeacherVectors(NamedTuple):
     group: "np.ndarray"
     dim: int
     seed: int
+
+
+class StudentVectors(NamedTuple):
+    """What the encoder that a stage trains makes of the same pairs before training.
+
+    Attributes:
+        encoder: The encoder.
+        of: Function of row numbers int `(n,)` that returns its vectors of the source
+            sentences, then of the translations, `(2n, dim)`.
+    """
+
+    encoder: Any
+    of: "Callable[[np.ndarray], np.ndarray]"
 
 
 class ReductionSettings(Settings):

@@ -20,15 +20,17 @@ from keras_msd.checks import (
     one_of,
     without_default_prompt,
 )
+from keras_msd.choices import SIDES
 from keras_msd.losses import EmbeddingMSE, loss_class
 from keras_msd.models.encoder import Encoder
 from keras_msd.stages.settings import (
     PairStageSettings,
+    StudentVectors,
     TeacherVectors,
     TrainingSettings,
 )
 from keras_msd.training.callbacks import FiniteLoss
-from keras_msd.training.chunks import INPUTS, SIDES, Tensor, Tensors, check_chunks
+from keras_msd.training.chunks import INPUTS, Tensor, Tensors, check_chunks
 from keras_msd.training.rounding import Rounding
 
 # Whose embeddings a target is: the teacher's (None), or those of what a function makes
@@ -501,7 +503,7 @@ def the_assistant(assistant: Encoder, settings: Any) -> Encoder:
 
 def both_sides(name: str, guide: Guide) -> Guides:
     """Return the targets `<name>_source` and `<name>_target` of one guide."""
-    return {f"{name}_{side}": (guide, side) for side in ("source", "target")}
+    return {f"{name}_{side}": (guide, side) for side in SIDES}
 
 
 class ExtraStep(NamedTuple):
@@ -513,7 +515,7 @@ class ExtraStep(NamedTuple):
     """
 
     name: str
-    make: Callable[[TeacherVectors], np.ndarray]
+    make: Callable[[TeacherVectors, StudentVectors], np.ndarray]
 
 
 @dataclass(frozen=True)

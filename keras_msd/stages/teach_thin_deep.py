@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_msd.checks import InputError, at_least, one_of
-from keras_msd.choices import Feature
+from keras_msd.choices import DenseStart, Feature
 from keras_msd.layers import l2_normalize
 from keras_msd.losses import (
     AdditiveMarginSoftmax,
@@ -22,6 +22,8 @@ from keras_msd.stages.settings import (
     PairStageSettings,
     Positive,
     ReductionSettings,
+    StudentVectors,
+    TeacherVectors,
 )
 from keras_msd.stages.stage import (
     TEACHER,
@@ -31,7 +33,11 @@ from keras_msd.stages.stage import (
     both_sides,
     input_of,
 )
+from keras_msd.starts.dimension_reduction import align_reduction, fit_dense
 from keras_msd.training.chunks import Tensor, Tensors
+
+FITTED_PAIRS = 8_192  # that decide a fitted start
+OF_STEPS = {"reduction", "dense_start"}  # a step makes an array of them
 
 
 class ThinDeepSettings(PairStageSettings):
@@ -40,13 +46,15 @@ class ThinDeepSettings(PairStageSettings):
     A term of weight 0 is left out. `chunk_size` is the number of pairs whose
     activations are in memory at a time; the gradients are those of the whole batch.
     `reduction` describes the dense layer after the teacher of "synchronized" students.
-    What is not set has the default of `TeachThinDeep`.
+    `dense_start` is "random", or "fitted": see `starts.fit_dense` and
+    `starts.align_reduction`. What is not set has the default of `TeachThinDeep`.
     """
 
     ams_weight: NotNegative | None = None
     feature_weight: NotNegative | None = None
     logit_weight: NotNegative | None = None
     feature: Feature = "fd"
+    dense_start: DenseStart | None = None  # "random"
     margin: NotNegative | None = None
     scale: Positive | None = None
     temperature: Positive | None = None
@@ -54,10 +62,9 @@ class ThinDeepSettings(PairStageSettings):
     reduction: ReductionSettings = ReductionSettings()
 
     def arguments(self) -> dict[str, Any]:
-        """Return its fields, but for `reduction`: a step makes that."""
+        """Return its fields, but for those of which a step makes an array."""
         given = super().arguments()
-        del given["reduction"]
-        return given
+        return {key: given[key] for key in given if key not in OF_STEPS}
 
     def unused(self) -> tuple[str, ...]:
         """Return `reduction` unless the student is synchronized."""
@@ -111,12 +118,15 @@ class TeachThinDeep(Stage):
         mask_duplicates: Whether rows with the same source sentence (`group`) are
             excluded as negatives of each other; False for the published equation.
         dims: "mean" or "sum", see `FeatureDistillation`.
+        dense: First kernel of the dense layer, from `starts.fit_dense`: for "fd"
+            `(d, teacher_dim)`, for "distillation_first" `(teacher_dim, hidden_dim)`.
+            Random by default.
         name: Name of the stage.
         **options: Other arguments of `Stage`, such as `chunk_size` for large batches.
 
     Raises:
-        InputError: An argument is out of its range, `reduction` has the wrong shape, or
-            the encoder's projection cannot be merged.
+        InputError: An argument is out of its range, `reduction` or `dense` has the
+            wrong shape, or the encoder's projection cannot be merged.
 
     Source: Mao & Nakagawa 2023, eq. 1 to 5 and section 4.2.
 
@@ -144,6 +154,7 @@ class TeachThinDeep(Stage):
         temperature: float = 100.0,
         mask_duplicates: bool = True,
         dims: str = "mean",
+        dense: np.ndarray | None = None,
         name: str | None = None,
         **options: Any,
     ) -> None:
@@ -179,6 +190,8 @@ class TeachThinDeep(Stage):
             )
         self.reduction = None if reduction is None else np.asarray(reduction, "float32")
         self.dense = self._dense(width)
+        if dense is not None:
+            self._begin_dense(dense)
 
     def trained_encoder(self) -> Encoder | keras.Model:
         """Return the encoder without training-only parts."""
@@ -227,12 +240,42 @@ class TeachThinDeep(Stage):
         layer.build((None, width))
         return layer
 
+    def _begin_dense(self, kernel: np.ndarray) -> None:
+        wanted = None if self.dense is None else tuple(self.dense.kernel.shape)
+        if np.shape(kernel) != wanted:
+            raise InputError(
+                f"`dense` must have the shape {wanted} for feature={self.feature!r}. "
+                f"Received: {np.shape(kernel)}. `starts.fit_dense` makes it."
+            )
+        self.dense.kernel.assign(kernel)
 
-def reduction(settings: ThinDeepSettings) -> ExtraStep | None:
-    """Return the step that fits the dense layer after the teacher, if one is needed."""
-    if settings.feature != "synchronized":
-        return None
-    return ExtraStep("reduction", settings.reduction.matrix)
+
+def extra_step(settings: ThinDeepSettings) -> ExtraStep | None:
+    """Return the step that fits a dense layer, of the teacher or after the student."""
+    fitted = settings.dense_start == "fitted"
+
+    def vectors(
+        teacher: TeacherVectors, student: StudentVectors
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the student's and the teacher's vectors of some pairs."""
+        draw = np.random.default_rng(teacher.seed)
+        rows = np.sort(draw.permutation(len(teacher.group))[:FITTED_PAIRS])
+        goals = np.concatenate([teacher.source[rows], teacher.target[rows]])
+        return student.of(rows), goals
+
+    def reduction(teacher: TeacherVectors, student: StudentVectors) -> np.ndarray:
+        matrix = settings.reduction.matrix(teacher)
+        return align_reduction(matrix, *vectors(teacher, student)) if fitted else matrix
+
+    def dense(teacher: TeacherVectors, student: StudentVectors) -> np.ndarray:
+        first = settings.feature == "distillation_first"
+        dim = student.encoder.config.hidden_dim if first else None
+        return fit_dense(*vectors(teacher, student), dim)
+
+    if settings.feature == "synchronized":
+        return ExtraStep("reduction", reduction)
+    used = settings.feature == "distillation_first" or settings.feature_weight != 0
+    return ExtraStep("dense", dense) if fitted and used else None
 
 
 RECORD = StageRecord(
@@ -241,6 +284,6 @@ RECORD = StageRecord(
     both_sides("teacher", TEACHER),
     needs_assistant=False,
     needs_teacher_dim=True,
-    extra_step=reduction,
+    extra_step=extra_step,
     only_for="thin_deep",
 )

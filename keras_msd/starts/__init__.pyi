@@ -7,6 +7,8 @@ from keras_msd.starts.closed_form import table_of as table_of
 from keras_msd.starts.closed_form import token_frequencies as token_frequencies
 from keras_msd.starts.closed_form import weigh_rows as weigh_rows
 from keras_msd.starts.depth import choose_layers as choose_layers
+from keras_msd.starts.dimension_reduction import align_reduction as align_reduction
+from keras_msd.starts.dimension_reduction import fit_dense as fit_dense
 from keras_msd.starts.dimension_reduction import order_dimensions as order_dimensions
 from keras_msd.starts.dimension_reduction import reduce_dimensions as reduce_dimensions
 from keras_msd.starts.dimension_reduction import whiten as whiten

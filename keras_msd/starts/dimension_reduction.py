@@ -1,4 +1,4 @@
-"""Dimension reduction: a dense layer for teachers, a rotation for encoders."""
+"""Dense layers between vectors of two dimensions, and a rotation for encoders."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, at_least
+from keras_msd.choices import SIDES
 from keras_msd.data.order import permutation
 from keras_msd.losses import (
     AdditiveMarginSoftmax,
@@ -18,7 +19,6 @@ from keras_msd.losses import (
 )
 from keras_msd.training.optimizer import make_optimizer
 
-SIDES = ("source", "target")
 LEARNING_RATE, TEMPERATURE = 3e-3, 0.05  # of `order_dimensions`
 RANK = 1e-6  # smaller eigenvalues, relative to the largest one, count as zero
 
@@ -200,6 +200,69 @@ def order_dimensions(
     skew, unit = (skew - skew.T) / 2, np.eye(rank)
     turned = start[:, :rank] @ np.linalg.solve(unit + skew, unit - skew)
     return np.hstack([turned, start[:, rank:]]).astype(np.float32)
+
+
+def fit_dense(
+    student: np.ndarray, teacher: np.ndarray, dim: int | None = None
+) -> np.ndarray:
+    """Fit the dense layer between a student and its teacher.
+
+    A random layer has large gradients at first, which undo a good start of the student.
+
+    Args:
+        student: The student's vectors before training, `(n, d)`.
+        teacher: The teacher's vectors of the same sentences, `(n, teacher_dim)`.
+        dim: For "distillation_first", whose student has the teacher's width: dimension
+            of the final vectors.
+
+    Returns:
+        Without `dim` the kernel `(d, teacher_dim)` that meets the teacher with least
+        squares. With it, the `dim` principal directions of the student's own vectors,
+        `(d, dim)`: of all such matrices they change the vectors' products least.
+
+    Source: ours; Mao & Nakagawa 2023 do not say how the layer begins.
+
+    Example:
+        >>> rows = np.float32([[1, 0], [0, 1], [1, 1]])
+        >>> msd.starts.fit_dense(rows, rows * 3).round(3)
+        array([[3., 0.],
+               [0., 3.]], dtype=float32)
+    """
+    student = np.asarray(student, np.float64)
+    if dim is None:
+        kernel = np.linalg.lstsq(student, teacher)[0]
+    else:
+        kernel = np.linalg.eigh(student.T @ student)[1][:, : -dim - 1 : -1]
+    return kernel.astype(np.float32)
+
+
+def align_reduction(
+    reduction: np.ndarray, student: np.ndarray, teacher: np.ndarray
+) -> np.ndarray:
+    """Rotate a reduction of the teacher towards the student's vectors.
+
+    No cosine of the reduced vectors changes.
+
+    Args:
+        reduction: The matrix, `(teacher_dim, d)`.
+        student: The student's vectors before training, `(n, d)`.
+        teacher: The teacher's vectors of the same sentences, `(n, teacher_dim)`.
+
+    Returns:
+        The matrix times the rotation whose squared errors are the least.
+
+    Source: Schönemann 1966 (orthogonal Procrustes problem).
+
+    Example:
+        >>> turn = np.float32([[0, 1], [-1, 0]])
+        >>> rows = np.float32([[3, 4], [1, 0]])
+        >>> msd.starts.align_reduction(np.eye(2), rows @ turn, rows)
+        array([[ 0.,  1.],
+               [-1.,  0.]], dtype=float32)
+    """
+    goals = unit_rows(teacher @ reduction).astype(np.float64)
+    left, _, right = np.linalg.svd(goals.T @ student)
+    return (reduction @ (left @ right)).astype(np.float32)
 
 
 def _lines(

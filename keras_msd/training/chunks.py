@@ -21,11 +21,11 @@ import keras
 from keras import ops
 
 from keras_msd.checks import InputError
+from keras_msd.choices import SIDES
 
 Tensor = Any  # of the backend
 Tensors = Mapping[str, Tensor]  # parts of a batch, or embeddings, by their names
 LOSS_DTYPE = "float32"
-SIDES = ("source", "target")
 NAMES = ("token_ids", "padding_mask")
 INPUTS = tuple(f"{side}_{name}" for side in SIDES for name in NAMES)
 

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_msd.checks import InputError
+from keras_msd.choices import SIDES
 from keras_msd.data.batches import Batches, tensorflow_dataset
 from keras_msd.distribute import device_settings
 from keras_msd.training import chunks
@@ -67,7 +68,7 @@ class TensorFlowStep(Replicas):
         embedded = tf.map_fn(
             lambda rows: chunks.float32(self.both_sides(rows, training)),
             parts,
-            fn_output_signature=dict.fromkeys(chunks.SIDES, kind),
+            fn_output_signature=dict.fromkeys(SIDES, kind),
             parallel_iterations=1,
         )
         return chunks.join(embedded, count)

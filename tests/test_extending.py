@@ -52,8 +52,8 @@ class Pull(msd.stages.Stage):
 def mean_vector(settings):
     """Return the step that computes the mean of the teacher's vectors."""
 
-    def make(vectors):
-        rows = vectors.source[np.arange(len(vectors.group))]
+    def make(teacher, student):
+        rows = teacher.source[np.arange(len(teacher.group))]
         return rows.mean(axis=0)
 
     return ExtraStep("mean", make)

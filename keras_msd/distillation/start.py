@@ -35,7 +35,7 @@ from keras_msd.starts.closed_form import (
     fit_ridge,
     token_frequencies,
 )
-from keras_msd.starts.width import prune_width
+from keras_msd.starts.width import PRUNING_TEXTS, prune_width
 from keras_msd.teachers.teacher import default_is_installed
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.sentencepiece import extend_unigram, parse, train_unigram
@@ -44,7 +44,6 @@ PAIRS, TABLE, SMALL, BACKBONE = "pairs", "tiny12", "small12", "e5-small"
 LAYERS_MB = 8.0  # below this, no transformer layers fit beside a vocabulary
 DEFAULT_MB = 16.0
 RIDGE = 0.3  # penalty of the ridge baseline
-PRUNING_TEXTS = 960
 ROUNDS = 8  # of Newton's method
 PENALTY = 1.0
 EXAMPLES = 20_000  # tokens that do not occur

@@ -48,7 +48,6 @@ from keras_msd.tokenizers.sentencepiece import train_unigram
 MOST_PIECES = 40_000
 ROTATED = 12_000  # pairs of each two languages that decide a rotation
 DEPTH_TEXTS = 512  # sentences that decide which layers stay
-PRUNING_TEXTS = 960  # sentences that decide which heads and neurons stay
 FROM_ASSISTANT = {"svd": "SVD", "ordered": "ordered"}  # starts from its table, by name
 
 

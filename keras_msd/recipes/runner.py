@@ -21,6 +21,7 @@ from keras_msd.recipes.resources import TRIMMED, Run, default_store_dir
 from keras_msd.recipes.settings import Recipe, StudentSettings
 from keras_msd.recipes.train import check_stages, fit, stage_data
 from keras_msd.stages.table import STAGES
+from keras_msd.starts.width import PRUNING_TEXTS
 
 WATCHED_S = 30.0  # a page of a longer run is written anew after a score
 SCORE = "score_"  # begins the names of steps
@@ -325,7 +326,7 @@ class Steps:
             whole = self.add_start("shallow", make, assistant=whole, count=count)
         origin = whole
         if kept := settings.pruned:
-            kept["count"] = prepare.PRUNING_TEXTS
+            kept["count"] = PRUNING_TEXTS
             make = prepare.prune_width
             origin = self.add_start("pruned", make, assistant=origin, **kept)
         last = self.add_untrained(settings, stages, origin)

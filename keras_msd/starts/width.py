@@ -20,6 +20,7 @@ Weights = dict[str, np.ndarray]
 # With 1e-4 an output matrix becomes up to fifty times as large (experiments/refit.py),
 # and a training made such a start worse.
 RIDGE = 0.1
+PRUNING_TEXTS = 960  # that decide which heads and neurons stay, in recipes and `distil`
 SENTENCES = 32  # of equal length, that are run at a time
 # What a student has in common with the assistant that its layers are refitted to.
 SHARED = "num_layers hidden_dim activation normalize_first layer_norm_epsilon".split()

@@ -44,6 +44,7 @@ TABLES: dict[str, tuple[str, Changes]] = {
     "msd_tradeoffs": ("msd_tradeoffs", {}),
     "lealla_features": ("lealla_features", {}),
     "lealla_dimensions": ("lealla_dimensions", {}),
+    "lealla_shapes": ("lealla_shapes", {}),
 }
 OF_BACKBONE = "msd_tradeoffs"  # has no scale lab
 STS_ALONE = (

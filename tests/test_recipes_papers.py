@@ -10,7 +10,7 @@ from keras_msd.recipes.prepare import thin_deep_shape
 pytestmark = pytest.mark.usefixtures("no_graphs", "no_charts")
 
 LEALLA = [name for name in recipe_names() if name.startswith("lealla_")]
-OTHERS = ("lealla_lab", "lealla_search", "lealla_features", "lealla_dimensions")
+OTHERS = [f"lealla_{it}" for it in "lab search features dimensions shapes".split()]
 TRAINED = [name for name in LEALLA if name not in OTHERS]
 VOCABULARY = 501_153
 # Of every update as few as can be: the runs below are about steps, not about scores.

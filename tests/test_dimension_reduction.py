@@ -1,5 +1,7 @@
 """A teacher's vectors in fewer numbers: one dense layer on stored vectors."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -158,3 +160,15 @@ def test_a_reduction_is_rotated_onto_the_student():
     np.testing.assert_allclose(found, matrix @ turn, atol=0.1)
     error = np.sum((made - student) ** 2)
     assert all(error < np.sum((made @ rotation(s) - student) ** 2) for s in range(9))
+
+
+def test_vectors_of_other_sentences_are_refused():
+    student, teacher, matrix = draws((8, DIM), (7, WIDE), (WIDE, DIM))
+    broken = np.full((7, DIM), np.nan, "float32")
+    for fit in (fit_dense, partial(align_reduction, matrix)):
+        with pytest.raises(InputError, match=r"same sentences.*\(8, 3\) and \(7, 12\)"):
+            fit(student, teacher)
+        with pytest.raises(InputError, match="must be finite"):
+            fit(broken, teacher)
+    with pytest.raises(InputError, match="dim=4, dimension 3"):
+        fit_dense(student, student, 4)

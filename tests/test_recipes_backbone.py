@@ -13,7 +13,7 @@ from keras_msd.checks import InputError
 from keras_msd.data import GuideStore
 from keras_msd.data.tables import TextTable
 from keras_msd.load import load_encoder
-from keras_msd.recipes import load_recipe, prepare, run
+from keras_msd.recipes import load_recipe, prepare, run, runner
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.runner import steps_of
 from keras_msd.starts import choose_layers
@@ -100,7 +100,7 @@ def finished(place):
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(optimizer, "make_optimizer", recorded)
-        patch.setattr(prepare, "PRUNING_TEXTS", 30)
+        patch.setattr(runner, "PRUNING_TEXTS", 30)
         patch.setattr(prepare, "DEPTH_TEXTS", 20)
         start(place, place / "run", changes)
     return place / "run", made

@@ -220,18 +220,28 @@ def fit_dense(
         squares. With it, the `dim` principal directions of the student's own vectors,
         `(d, dim)`: of all such matrices they change the vectors' products least.
 
+    Raises:
+        InputError: The vectors are not of as many sentences, or not finite; or `dim` is
+            not between 1 and d.
+
     Source: ours; Mao & Nakagawa 2023 do not say how the layer begins.
 
     Example:
         >>> rows = np.float32([[1, 0], [0, 1], [1, 1]])
-        >>> msd.starts.fit_dense(rows, rows * 3).round(3)
-        array([[3., 0.],
-               [0., 3.]], dtype=float32)
+        >>> kernel = msd.starts.fit_dense(rows, rows * 3)
+        >>> bool(np.allclose(kernel, 3 * np.eye(2), atol=1e-6))
+        True
     """
-    student = np.asarray(student, np.float64)
+    student, teacher = _of_same_sentences(student, teacher)
     if dim is None:
         kernel = np.linalg.lstsq(student, teacher)[0]
     else:
+        at_least(1, dim=dim)
+        if dim > (width := student.shape[1]):
+            raise InputError(
+                "`dim` must be at most the dimension of the student's vectors. "
+                f"Received: dim={dim}, dimension {width}."
+            )
         kernel = np.linalg.eigh(student.T @ student)[1][:, : -dim - 1 : -1]
     return kernel.astype(np.float32)
 
@@ -251,18 +261,39 @@ def align_reduction(
     Returns:
         The matrix times the rotation whose squared errors are the least.
 
+    Raises:
+        InputError: The vectors are not of as many sentences, or not finite.
+
     Source: Schönemann 1966 (orthogonal Procrustes problem).
 
     Example:
         >>> turn = np.float32([[0, 1], [-1, 0]])
         >>> rows = np.float32([[3, 4], [1, 0]])
-        >>> msd.starts.align_reduction(np.eye(2), rows @ turn, rows)
-        array([[ 0.,  1.],
-               [-1.,  0.]], dtype=float32)
+        >>> found = msd.starts.align_reduction(np.eye(2), rows @ turn, rows)
+        >>> bool(np.allclose(found, turn, atol=1e-6))
+        True
     """
-    goals = unit_rows(teacher @ reduction).astype(np.float64)
+    student, teacher = _of_same_sentences(student, teacher)
+    goals = unit_rows(teacher @ reduction)
     left, _, right = np.linalg.svd(goals.T @ student)
     return (reduction @ (left @ right)).astype(np.float32)
+
+
+def _of_same_sentences(*vectors: np.ndarray) -> list[np.ndarray]:
+    """Return the vectors in float64, or raise `InputError`."""
+    found = [np.asarray(it, np.float64) for it in vectors]
+    shapes = [it.shape for it in found]
+    finite = all(np.isfinite(it).all() for it in found)
+    if {len(shape) for shape in shapes} != {2} or shapes[0][0] != shapes[1][0]:
+        raise InputError(
+            "`student` and `teacher` must be vectors of the same sentences, `(n, d)` "
+            f"and `(n, teacher_dim)`. Received: shapes {shapes[0]} and {shapes[1]}."
+        )
+    if not finite:
+        raise InputError(
+            "`student` and `teacher` must be finite. Received: NaN or inf."
+        )
+    return found
 
 
 def _lines(

@@ -179,7 +179,10 @@ def test_numbers_of_the_summaries_are_those_of_the_files():
     kept = [
         f"{100 * longer['student'][it] / longer['assistant'][it]:.1f} %" for it in both
     ]
+    papers = (ROOT / "experiments/papers.md").read_text(encoding="utf-8")
+    verdicts = papers[papers.index("\nOf ") + 1 :].split(". ")[0]
     numbers = [
+        verdicts,
         *kept,
         stage_4,
         f"{twelve:.1f} %",

@@ -283,13 +283,12 @@ def _of_same_sentences(*vectors: np.ndarray) -> list[np.ndarray]:
     """Return the vectors in float64, or raise `InputError`."""
     found = [np.asarray(it, np.float64) for it in vectors]
     shapes = [it.shape for it in found]
-    finite = all(np.isfinite(it).all() for it in found)
     if {len(shape) for shape in shapes} != {2} or shapes[0][0] != shapes[1][0]:
         raise InputError(
             "`student` and `teacher` must be vectors of the same sentences, `(n, d)` "
             f"and `(n, teacher_dim)`. Received: shapes {shapes[0]} and {shapes[1]}."
         )
-    if not finite:
+    if not all(np.isfinite(it).all() for it in found):
         raise InputError(
             "`student` and `teacher` must be finite. Received: NaN or inf."
         )

@@ -14,9 +14,9 @@ from keras_msd import checks
 from keras_msd.arrays import TextEncoder, unit_rows
 from keras_msd.checkpoints.packaged import FILES, backbone_files, is_packaged
 from keras_msd.checks import InputError
+from keras_msd.data.pair import GradedPair
 from keras_msd.evaluate.adapters import EmbeddingsAPI, is_address
 from keras_msd.evaluate.measures import DECIMALS, by_cosine, cost, encoded, percent
-from keras_msd.evaluate.similarity import Row
 from keras_msd.evaluate.similarity import sts as score_sts
 from keras_msd.io.remote import PATTERNS
 from keras_msd.load import folder_of, open_source
@@ -32,7 +32,7 @@ CALLS = {1: 32, 64: 3}
 def compare(
     encoders: Iterable[Any] | Mapping[str, Any],
     pairs: Iterable[Sequence[str]],
-    sts: Iterable[Row] | None = None,
+    sts: Iterable[GradedPair] | None = None,
     prefixes: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:

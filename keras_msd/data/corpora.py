@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.choices import CLASSES
-from keras_msd.data.pair import ENGLISH, Pair, normalize
+from keras_msd.data.pair import ENGLISH, GradedPair, Pair, normalize
 from keras_msd.data.readers import expanded
 from keras_msd.data.readers.tables import parquet_rows
 from keras_msd.io.files import atomic_path
@@ -46,8 +46,6 @@ LANGUAGES = ("de", "es", "fr", "ja", "nl", "tr", "zh")
 LICENCE = "CC BY 2.0 FR (Tatoeba's contributors, https://tatoeba.org)"
 SPLITS = ("train", "dev")
 SAME, RELATED = 4.0, 2.0  # lowest grades of "entailment" and "neutral"
-
-Row = tuple[float, str, str]
 
 
 def write_corpus(
@@ -250,7 +248,7 @@ def example_pairs(
 
 def example_similarity(
     languages: Sequence[str] = LANGUAGES, split: str = "dev", count: int | None = None
-) -> dict[str, list[Row]]:
+) -> dict[str, list[GradedPair]]:
     """Return graded pairs of held-out sentences, aligned over languages.
 
     The grades are no human judgements: a grade is five times the cosine that the

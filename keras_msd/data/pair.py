@@ -19,6 +19,8 @@ CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 TURNS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # the direction of a text
 INVISIBLE = re.compile(f"[\u00ad\u200b\u2060\ufeff{TURNS}]")
 
+GradedPair = tuple[float, str, str]  # how similar two sentences are, and both
+
 
 class Pair(NamedTuple):
     """A text, its translation, and the language codes of the translation and the text.

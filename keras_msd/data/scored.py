@@ -10,12 +10,12 @@ from keras_msd.checks import InputError, at_least, nearest, one_of, utf8
 from keras_msd.choices import CLASSES, SIDES, GoldScale
 from keras_msd.data.batches import Batch, Batches, longest_of
 from keras_msd.data.order import least_padding, mix, permutation
-from keras_msd.data.pair import visible
+from keras_msd.data.pair import GradedPair, visible
 from keras_msd.data.readers.lines import read_lines, tabbed, unpacked
 from keras_msd.data.readers.tables import json_object
 from keras_msd.data.tables import Ragged, TokenRows
 from keras_msd.distribute import device_settings
-from keras_msd.evaluate.similarity import Row, read_sts
+from keras_msd.evaluate.similarity import read_sts
 from keras_msd.io.files import digest
 from keras_msd.io.remote import as_path
 
@@ -71,8 +71,8 @@ def scale_gold(
 
 
 def scaled_rows(
-    rows: Iterable[Row], scale: GoldScale, origin: str = "gold scores"
-) -> list[Row]:
+    rows: Iterable[GradedPair], scale: GoldScale, origin: str = "gold scores"
+) -> list[GradedPair]:
     """Return `(gold, sentence 1, sentence 2)` with scaled gold; see `scale_gold`.
 
     Example:
@@ -87,7 +87,7 @@ def scaled_rows(
     ]
 
 
-def read_scored(path: str | Path, scale: GoldScale) -> list[Row]:
+def read_scored(path: str | Path, scale: GoldScale) -> list[GradedPair]:
     r"""Read an STS file, gold scaled.
 
     Args:
@@ -123,7 +123,7 @@ class RowBatches(Batches):
 
     def __init__(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[GradedPair],
         encoder: Any,
         batch_size: int = 16,
         max_length: int | None = None,
@@ -260,7 +260,7 @@ class InferenceBatches(RowBatches):
     target, dtype = "label", "int32"
 
     def __init__(
-        self, rows: Sequence[Row], encoder: Any, classes: int = 3, **options: Any
+        self, rows: Sequence[GradedPair], encoder: Any, classes: int = 3, **options: Any
     ) -> None:
         self.classes = classes
         super().__init__(rows, encoder, **options)

@@ -19,6 +19,7 @@ from keras_msd.progress import track
 
 BLOCK = 4096  # candidates compared at a time
 QUERIES = 1024  # queries compared at a time
+STREAMED = 8192  # texts of a stream that are encoded at a time
 RESCORED = 1 << 20  # float64 numbers per side at a time
 
 

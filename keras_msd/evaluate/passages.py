@@ -20,7 +20,7 @@ from keras_msd.evaluate.measures import (
     percent,
     side_of,
 )
-from keras_msd.evaluate.nearest import top_k
+from keras_msd.evaluate.nearest import STREAMED, top_k
 from keras_msd.evaluate.parts import (
     WHOLE,
     SetFile,
@@ -31,7 +31,6 @@ from keras_msd.evaluate.parts import (
     texts_by_id,
 )
 
-STREAMED = 8192  # passages that are encoded at a time
 SHORT, LONG = 10, 100  # ranks
 MEANS = (
     f"ndcg_at_{SHORT}",

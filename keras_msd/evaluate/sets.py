@@ -11,8 +11,8 @@ from keras_msd.evaluate.parts import PARTS, WHOLE, SetFile, named, read_parts
 from keras_msd.lazy import OnUse
 
 if TYPE_CHECKING:
+    from keras_msd.data.pair import GradedPair
     from keras_msd.evaluate.measures import SentenceEncoder
-    from keras_msd.evaluate.similarity import Row
 
 ALL = "all"  # instead of language codes: all languages of a set's files
 
@@ -190,7 +190,7 @@ def read_sts_folder(
     languages: Iterable[str] | None = None,
     split: str = "dev",
     dataset: str = "stsb",
-) -> dict[str, list["Row"]]:
+) -> dict[str, list["GradedPair"]]:
     r"""Read row-aligned similarity files: rows by language code, English first.
 
     Args:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
+from keras_msd.data.pair import GradedPair
 from keras_msd.data.readers.lines import tabbed
 from keras_msd.evaluate.measures import (
     SentenceEncoder,
@@ -33,7 +34,6 @@ from keras_msd.evaluate.parts import (
     rows_of,
 )
 
-Row = tuple[float, str, str]
 PIVOT = "en"
 TRACKS = (
     *("ar-ar", "es-es", "en-en", "en-ar", "en-de", "en-tr", "en-es"),
@@ -47,7 +47,7 @@ STS2017_NAMES = (
 )
 
 
-def sts(encoder: SentenceEncoder, rows: Iterable[Row]) -> dict[str, Any]:
+def sts(encoder: SentenceEncoder, rows: Iterable[GradedPair]) -> dict[str, Any]:
     """Score one track.
 
     Args:
@@ -76,7 +76,7 @@ def sts(encoder: SentenceEncoder, rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def sts_tracks(
-    encoder: SentenceEncoder, rows: Mapping[str, Sequence[Row]]
+    encoder: SentenceEncoder, rows: Mapping[str, Sequence[GradedPair]]
 ) -> dict[str, float]:
     """Score several tracks separately.
 
@@ -111,7 +111,7 @@ def sts_tracks(
 
 def sts_aligned(
     encoder: SentenceEncoder,
-    rows: Mapping[str, Sequence[Row]],
+    rows: Mapping[str, Sequence[GradedPair]],
     within: bool = True,
     part: str = WHOLE,
 ) -> dict[str, Any]:
@@ -154,7 +154,9 @@ def sts_aligned(
     return both_means(scores, len(rows[PIVOT]), within)
 
 
-def aligned_part(rows: Mapping[str, Sequence[Row]], part: str) -> dict[str, list[Row]]:
+def aligned_part(
+    rows: Mapping[str, Sequence[GradedPair]], part: str
+) -> dict[str, list[GradedPair]]:
     """Return the rows of a part, the same ones in every language.
 
     Raises:
@@ -172,7 +174,9 @@ def aligned_part(rows: Mapping[str, Sequence[Row]], part: str) -> dict[str, list
     return {code: [track[row] for row in kept] for code, track in rows.items()}
 
 
-def across_tracks(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+def across_tracks(
+    rows: Mapping[str, Sequence[GradedPair]],
+) -> dict[str, list[GradedPair]]:
     """Return cross-lingual tracks, such as `en-de`, of row-aligned translations.
 
     The first sentences are English, the second sentences in the other language. Tracks
@@ -214,7 +218,7 @@ def both_means(
     return {"pairs": pairs, "tracks": dict(tracks), "primary": primary, **means}
 
 
-def read_sts(path: str | Path, score: int = 0) -> list[Row]:
+def read_sts(path: str | Path, score: int = 0) -> list[GradedPair]:
     """Read rows of `(gold, sentence 1, sentence 2)` from a `.tsv.gz` file.
 
     Args:
@@ -234,7 +238,7 @@ def read_sts(path: str | Path, score: int = 0) -> list[Row]:
 
 
 def score_sts2017(
-    encoder: SentenceEncoder, rows: Mapping[str, list[Row]], within: bool = True
+    encoder: SentenceEncoder, rows: Mapping[str, list[GradedPair]], within: bool = True
 ) -> dict[str, Any]:
     """Score STS 2017.
 
@@ -289,7 +293,7 @@ def _track(codes: str) -> str:
     return "-".join(sorted(codes.split("-"), key=lambda code: (code != PIVOT, code)))
 
 
-def _read_track(path: Path, score: int) -> list[Row]:
+def _read_track(path: Path, score: int) -> list[GradedPair]:
     rows = read_sts(path, score)
     if len(rows) != PAIRS:
         raise InputError(
@@ -320,7 +324,7 @@ def find_aligned(
     return check_parts(there, needed, f"{words}. {hint}".rstrip(), folder, name)
 
 
-def _gold(rows: Sequence[Row], what: str) -> np.ndarray:
+def _gold(rows: Sequence[GradedPair], what: str) -> np.ndarray:
     gold = np.array([row[0] for row in rows], np.float64)
     if not np.isfinite(gold).all() or len(np.unique(gold)) < 2:
         raise InputError(
@@ -330,7 +334,9 @@ def _gold(rows: Sequence[Row], what: str) -> np.ndarray:
     return gold
 
 
-def _check_same_gold(gold: np.ndarray, rows: Sequence[Row], language: str) -> None:
+def _check_same_gold(
+    gold: np.ndarray, rows: Sequence[GradedPair], language: str
+) -> None:
     other = np.array([row[0] for row in rows], np.float64)
     if len(other) != len(gold):
         received = f"{len(gold)} rows for {PIVOT}, {len(other)} for {language}"

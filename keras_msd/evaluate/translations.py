@@ -22,7 +22,7 @@ from keras_msd.evaluate.measures import (
     over_tracks,
     percent,
 )
-from keras_msd.evaluate.nearest import top_k
+from keras_msd.evaluate.nearest import STREAMED, top_k
 from keras_msd.evaluate.parts import (
     WHOLE,
     SetFile,
@@ -34,7 +34,6 @@ from keras_msd.evaluate.parts import (
 )
 from keras_msd.io.files import text_hash
 
-STREAMED = 8192  # sentences of a stream that are encoded at a time
 WAYS = ("precision", "source_to_target", "target_to_source")
 # Languages whose files have another code than that of ISO 639-2.
 CODES = {

@@ -13,15 +13,16 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.arrays import in_chunks, similarity_pairs, unit_rows
 from keras_msd.data.corpora import LANGUAGES, example_pairs, example_similarity
+from keras_msd.data.pair import GradedPair
 from keras_msd.evaluate.measures import SentenceEncoder
-from keras_msd.evaluate.similarity import Row, across_tracks, sts_aligned
+from keras_msd.evaluate.similarity import across_tracks, sts_aligned
 from keras_msd.evaluate.similarity import sts as score_rows
 from keras_msd.export.card import score_title
 from keras_msd.export.formats import Format
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.sentencepiece import parse
 
-Rows = Sequence[Row] | Mapping[str, Sequence[Row]]
+Rows = Sequence[GradedPair] | Mapping[str, Sequence[GradedPair]]
 SCORES = ("spearman", "cross_lingual", "monolingual")
 TIE = 1e-6  # neighbours whose cosines differ by less are equally near
 LEAST_COSINE = 1e-3  # with a lower limit, vectors may be a thousand times as long
@@ -293,7 +294,7 @@ def _characters() -> str:
 
 
 @functools.cache
-def graded_rows() -> tuple[Row, ...]:
+def graded_rows() -> tuple[GradedPair, ...]:
     """Return `(gold, sentence 1, sentence 2)` of example sentences, gold from 0 to 5.
 
     Both sentences are of one language, or the first is English.

@@ -40,6 +40,10 @@ TABLES: dict[str, tuple[str, Changes]] = {
     "msd_convergence": ("msd_convergence", {}),
     "xkd_amounts": ("xkd_amounts", {}),
     "lealla_lab": ("lealla_lab", {}),
+    "lealla_lab, fitted dense layer": (
+        "lealla_lab",
+        {"stages.teach_thin_deep.dense_start": "fitted"},
+    ),
     "lealla_search": ("lealla_search", {}),
     "msd_tradeoffs": ("msd_tradeoffs", {}),
     "lealla_features": ("lealla_features", {}),

@@ -314,6 +314,11 @@ def rows_table(citation: str, part: Mapping[str, Any]) -> list[str]:
     return table(["row", "start", "ours", "published"], lines, "lrrr")
 
 
+def in_code(names: Iterable[str]) -> str:
+    """Return names as code, with commas."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def exhibit_lines(paper: Mapping[str, Any], exhibit: Mapping[str, Any]) -> list[str]:
     """Return the section of a table or figure."""
     found = [
@@ -337,9 +342,9 @@ def exhibit_lines(paper: Mapping[str, Any], exhibit: Mapping[str, Any]) -> list[
         if name in results(file):
             named.setdefault(file, {})[name] = None
     for file, tables in named.items():
-        notes.append(f"- Tables of `results/{file}`: {', '.join(tables)}.")
+        notes.append(f"- Tables of `results/{file}`: {in_code(tables)}.")
     if recipes := exhibit.get("recipes"):
-        notes.append(f"- Recipes: {', '.join(f'`{name}`' for name in recipes)}.")
+        notes.append(f"- Recipes: {in_code(recipes)}.")
     if notes:
         fold = "<details markdown=1><summary>Settings and limits</summary>"
         lines += [fold, "", *notes, "", "</details>", ""]

@@ -27,18 +27,14 @@ from keras_msd.recipes import load_recipe, run
 from keras_msd.report.runs import RunFiles, read_run
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
-WITHIN = "monolingual"
-SCORES = ("retrieval", "cross_lingual", WITHIN)  # those that a recipe has
+SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe has
 LAST_TENTH = "last_tenth"  # a stage's `scored`, and what its history calls the scores
 Changes = Mapping[str, Any]
 
 # Name of a table: its recipe, and what is changed in it.
 TABLES: dict[str, tuple[str, Changes]] = {
     "msd_ablations": ("msd_ablations", {}),
-    "msd_stages, SVD starts": (
-        "msd_stages",
-        {"student.start": "svd", "evaluate.intermediate": "full"},
-    ),
+    "msd_stages, SVD starts": ("msd_stages", {"student.start": "svd"}),
     "msd_sizes": ("msd_sizes", {}),
     "msd_layers": ("msd_layers", {}),
     "msd_convergence": ("msd_convergence", {}),
@@ -177,9 +173,8 @@ def run_table(
     """Run a table's recipe with one seed; return sizes, scores and seconds of its rows.
 
     Rows that were scored on their way have `curves`: (update, score) by the score.
-    By the step of a run, `ends` has the cross-lingual score after it, `last_tenth` how
-    far that moved in the last tenth of its updates, and `ends_within`, of steps before
-    a student's last, the score within languages where the recipe has it measured.
+    By the step of a run, `ends` has the cross-lingual score after it, and `last_tenth`
+    how far that moved in the last tenth of its updates.
     """
     done = run(
         TABLES[table][0],
@@ -191,10 +186,9 @@ def run_table(
         share_steps=True,
     )
     timings = done["timings"]
-    last = last_rows(done["rows"])
     rows = {
         name: {key: row[key] for key in ("parameters", *SCORES) if key in row}
-        for name, row in last.items()
+        for name, row in last_rows(done["rows"]).items()
     }
     files = read_run(folder)
     for name in rows:
@@ -210,11 +204,6 @@ def run_table(
         "seconds_reused": round(sum(timings["reused"].values()), 3),
         "rows": rows,
         "ends": {step: scores[-1] for step, scores in tenths.items()},
-        "ends_within": {
-            f"{row['stage']}{row['student'].removeprefix('student')}": row[WITHIN]
-            for row in done["rows"]
-            if row["kind"] == "stage" and WITHIN in row and row not in last.values()
-        },
         "last_tenth": {
             step: round(scores[-1] - scores[0], 3) for step, scores in tenths.items()
         },

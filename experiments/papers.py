@@ -53,8 +53,7 @@ STAGES = {  # those of a student, in the order in which they run
 }
 PLURAL = {HOLDS: "hold", NOT: "do not hold"}
 ONE = ", one seed"
-STUDENT, ACROSS, WITHIN = "student", "cross_lingual", "monolingual"
-END = "at the end"
+STUDENT, ACROSS, END = "student", "cross_lingual", "at the end"
 UNSETTLED = "exhibit", "row", "seeds apart", "rise in the last tenth"
 COLUMNS = {"retrieval": "tatoeba"}  # our names of scores, those of papers
 
@@ -164,10 +163,7 @@ def row_of(part: Mapping[str, Any], model: str, score: str) -> Row:
     ends, rises = ends_of(runs, name, last)
     scores = [rows[name][score] for rows in seeds if score in rows.get(name, {})]
     if last:
-        within = [run.get("ends_within", {}).get(last) for run in runs]
         scores = ends.get(last, []) if score == ACROSS else []
-        if score == WITHIN and None not in within:
-            scores = within
     start = table.get("starts", {}).get(name, {}).get(score)
     if start is None and (begun := part.get("start")) and seeds:
         start = seeds[0].get(begun, {}).get(score)

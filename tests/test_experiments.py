@@ -27,15 +27,11 @@ contrastive_learning = { target = "none" }
 [student.variants.prekd]
 guide = "untrained"
 stages = { teach_student = { skip = false }, contrastive_learning = { skip = true } }
-[student.variants.more]
-guide = "untrained"
-stages = { teach_student = { skip = false } }
 [smoke.stages]
 teach_assistant = { steps = 1 }
 teach_student = { steps = 5 }
 contrastive_learning = { scored = 2 }
 """
-FULL = {"evaluate.intermediate": "full"}
 
 
 @pytest.fixture
@@ -67,7 +63,7 @@ def small(ablations, assistant, tmp_path, monkeypatch):
     place = write_place(tmp_path)
     recipe = place / "arms.toml"
     recipe.write_text(RECIPE)
-    monkeypatch.setitem(ablations.TABLES, "made", (str(recipe), FULL))
+    monkeypatch.setitem(ablations.TABLES, "made", (str(recipe), {}))
     words = [f"--assistant={assistant}", f"--data={place / 'data'}"]
     return ablations, lambda *more: given(ablations, tmp_path, *words, *more)
 
@@ -87,13 +83,9 @@ def test_seeds_share_the_assistant_that_is_given(small, assistant):
         assert {"cross_lingual", "monolingual"} <= {*rows["student"]}
         assert [step for step, _ in rows["student"]["curves"]["en-de"]] == [1, 2]
         assert "curves" not in rows["student_prekd"]
-        steps = ["teach_student_prekd", "teach_student_more"]
-        assert {*seed["last_tenth"]} == {*steps}
-        ended = rows["student_prekd"]["cross_lingual"]
-        assert seed["ends"] == dict.fromkeys(steps, ended)
-        within = rows["student_prekd"]["monolingual"]  # of the same first stage alone
-        assert seed["ends_within"]["teach_student_more"] == within
-        assert "teach_student_prekd" not in seed["ends_within"]  # its last: in `rows`
+        assert list(seed["last_tenth"]) == ["teach_student_prekd"]
+        ended = {"teach_student_prekd": rows["student_prekd"]["cross_lingual"]}
+        assert seed["ends"] == ended
     layer = "body/block_0/feedforward_output_dense/kernel"
     for seed in (0, 1):
         stages = options.out / f"made_{seed}" / "stages"
@@ -143,8 +135,7 @@ def test_starts_are_the_scores_before_a_row_is_trained(small, tmp_path):
         for row in reversed(done["rows"])
         if row["kind"] == "untrained" or row["name"] == "assistant before stage 1"
     }
-    students = {"student", "student_prekd", "student_more"}
-    assert starts.keys() == before.keys() == {"assistant", *students}
+    assert starts.keys() == before.keys() == {"assistant", "student", "student_prekd"}
     for name, row in before.items():
         for key, score in starts[name].items():
             assert row[key] == pytest.approx(score, abs=1e-3), (name, key)

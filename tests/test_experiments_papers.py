@@ -100,8 +100,7 @@ def scores_of(part, model):
     tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
     seeds, last = tables[part["table"]]["seeds"].values(), part.get("after", {})
     if model in last:
-        across = part["score"] == "cross_lingual"
-        return [it["ends" if across else "ends_within"][last[model]] for it in seeds]
+        return [it["ends"][last[model]] for it in seeds]
     return [it["rows"][model][part["score"]] for it in seeds]
 
 

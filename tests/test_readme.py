@@ -210,6 +210,7 @@ def test_numbers_of_the_summaries_are_those_of_the_files():
         ("thin12", "assistant from small12_pairs", "thin12"),
         ("b128_ru3", "assistant", "b128_ru3"),
         ("ru3", "assistant", "ru3"),
+        ("b128_measured", "assistant", "b128_measured"),
     ],
 )
 def test_the_table_of_long_students_is_that_of_the_results(name, start, label):
@@ -229,8 +230,8 @@ def test_the_table_of_long_students_is_that_of_the_results(name, start, label):
         assert f"end at {across:.1f} and {within:.1f} %" in text
     assert rows[start][1:4] == [f"{it:.1f}" for it in three(whole)]
     found = {key: it for key, it in labels.items() if key in made}
-    begun = {"b128_ru3": "start", "ru3": "untrained"}.get(name, "refitted")
-    assert {begun, "student"} <= found.keys()
+    begun = {"b128_ru3": "start", "b128_measured": "start", "ru3": "untrained"}
+    assert {begun.get(name, "refitted"), "student"} <= found.keys()
     for key, step in found.items():
         own = three(made[key])
         kept = [f"{100 * a / b:.1f} %" for a, b in zip(own, three(whole), strict=True)]

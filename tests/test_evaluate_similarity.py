@@ -45,8 +45,26 @@ def test_aligned_means_and_each_sentence_once():
     assert scores["tracks"] == pytest.approx(one | both, abs=2e-4)
     for key, values in (("monolingual", one), ("cross_lingual", both)):
         assert scores[key] == pytest.approx(np.mean([*values.values()]), abs=2e-4)
+    others = [across(rows["en"], rows[code]) for code in ("de", "tr")]
+    together = [row for track in (*rows.values(), *others) for row in track]
+    bias = spearman(encoder, together) - np.mean([*(one | both).values()])
+    assert scores["language_bias"] == pytest.approx(bias, abs=3e-4)
     assert scores["primary"] == "cross_lingual" and scores["pairs"] == 40
     assert len(encoder.seen) == len(set(encoder.seen)) == 3 * (40 + 23)
+
+
+def test_the_bias_is_what_one_list_loses():
+    # Both languages rank their pairs as the gold scores, but German pairs are nearer:
+    # English cosines are 0.6 and 0, those of German and across 1 and 0.8.
+    vectors = {"a": [1, 0], "b": [3, 4], "c": [0, 1], "d": [1, 0], "e": [4, 3]}
+    encoder = Table(vectors)
+    english = [(2.0, "a", "b"), (1.0, "a", "c")]
+    german = [(2.0, "a", "d"), (1.0, "a", "e")]
+    scores = sts_aligned(encoder, {"en": english, "de": german})
+    assert scores["cross_lingual"] == scores["monolingual"] == 100
+    one_list = np.corrcoef([2, 1, 5.5, 3.5, 5.5, 3.5], [2, 1, 2, 1, 2, 1])[0, 1]
+    assert scores["language_bias"] == pytest.approx(100 * one_list - 100, abs=1e-4)
+    assert "language_bias" not in sts_aligned(encoder, {"en": english})
 
 
 @pytest.mark.parametrize(

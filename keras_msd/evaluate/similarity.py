@@ -34,6 +34,9 @@ from keras_msd.evaluate.parts import (
     rows_of,
 )
 
+# Of each track, the similarities of its pairs and their gold scores.
+_Compared = dict[str, tuple[np.ndarray, np.ndarray]]
+
 PIVOT = "en"
 TRACKS = (
     *("ar-ar", "es-es", "en-en", "en-ar", "en-de", "en-tr", "en-es"),
@@ -97,16 +100,7 @@ def sts_tracks(
         >>> msd.evaluate.sts_tracks(encoder, {"en-en": rows, "en-de": rows[::-1]})
         {'en-en': 100.0, 'en-de': 100.0}
     """
-    gold = {name: _gold(track, name) for name, track in rows.items()}
-    texts = (text for track in rows.values() for row in track for text in row[1:])
-    vectors = SentenceVectors(encoder.encode, texts)
-    compare = getattr(encoder, "similarity_fn_name", "cosine")
-    scores = {}
-    for name, track in rows.items():
-        first = vectors(row[1] for row in track)
-        second = vectors(row[2] for row in track)
-        scores[name] = _spearman(similarities(first, second, compare), gold[name])
-    return scores
+    return _by_track(_compared(encoder, rows))
 
 
 def sts_aligned(
@@ -129,15 +123,21 @@ def sts_aligned(
             settings, or "report".
 
     Returns:
-        `{"cross_lingual", "monolingual", "pairs", "tracks", "primary"}`. `monolingual`
-        is the mean over all languages. `cross_lingual` is the mean, over the languages
-        other than English, of the Spearman x100 between cosine(English sentence 1,
-        other-language sentence 2) and gold. `tracks` contains every single score, by
-        `de` or `en-de`. If English is the only language, there is no `cross_lingual`.
+        `{"cross_lingual", "monolingual", "language_bias", "pairs", "tracks",
+        "primary"}`. `monolingual` is the mean over all languages. `cross_lingual` is
+        the mean, over the languages other than English, of the Spearman x100 between
+        cosine(English sentence 1, other-language sentence 2) and gold. `tracks`
+        contains every single score, by `de` or `en-de`. `language_bias` is the Spearman
+        x100 of the pairs of all tracks in one list, minus the mean of the tracks: far
+        below 0 if pairs of some languages are nearer than others that mean as much. If
+        English is the only language, there is no `cross_lingual`, and without either
+        mean no `language_bias`.
 
     Raises:
         InputError: English is missing, the languages are not row-aligned, or a half is
             too small to rank.
+
+    Source: Reimers and Gurevych 2020, section 4.1; the bias, table 8.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -150,8 +150,8 @@ def sts_aligned(
     """
     rows = aligned_part(rows, part)
     tracks = {code: rows[code] for code in sorted(rows) if within or code == PIVOT}
-    scores = sts_tracks(encoder, tracks | across_tracks(rows))
-    return both_means(scores, len(rows[PIVOT]), within)
+    compared = _compared(encoder, tracks | across_tracks(rows))
+    return _means(compared, len(rows[PIVOT]), within)
 
 
 def aligned_part(
@@ -191,19 +191,9 @@ def across_tracks(
     return tracks
 
 
-def both_means(
-    tracks: Mapping[str, float], pairs: int, within: bool = True
-) -> dict[str, Any]:
-    """Return the mean monolingual and the mean cross-lingual score of tracks.
-
-    Args:
-        tracks: Spearman x100 by name: `de`, `de-de` or `en-de`.
-        pairs: Number of pairs.
-        within: Whether to return `monolingual` if there are also cross-lingual tracks.
-
-    Returns:
-        See `sts_aligned`.
-    """
+def _means(compared: _Compared, pairs: int, within: bool) -> dict[str, Any]:
+    """Return what `sts_aligned` says, of `pairs` pairs."""
+    tracks = _by_track(compared)
     kinds: dict[str, list[float]] = {"monolingual": [], "cross_lingual": []}
     for name, score in tracks.items():
         first, _, second = name.partition("-")
@@ -215,7 +205,11 @@ def both_means(
         for kind, scores in kinds.items()
         if scores and (within or kind == primary)
     }
-    return {"pairs": pairs, "tracks": dict(tracks), "primary": primary, **means}
+    if len(means) == len(kinds):
+        values, gold = map(np.concatenate, zip(*compared.values(), strict=True))
+        bias = _spearman(values, gold) - mean_score(tracks.values())
+        means["language_bias"] = round(bias, 4)
+    return {"pairs": pairs, "tracks": tracks, "primary": primary, **means}
 
 
 def read_sts(path: str | Path, score: int = 0) -> list[GradedPair]:
@@ -249,9 +243,10 @@ def score_sts2017(
         within: Whether to score tracks in one language as well.
 
     Returns:
-        `{"cross_lingual", "monolingual", "pairs", "tracks", "primary"}`. `tracks` is
-        Spearman x100 by track, such as `en-de`. `cross_lingual` is the mean over tracks
-        with two languages, `monolingual` the mean over tracks with one. `pairs` is the
+        `{"cross_lingual", "monolingual", "language_bias", "pairs", "tracks",
+        "primary"}`. `tracks` is Spearman x100 by track, such as `en-de`.
+        `cross_lingual` is the mean over tracks with two languages, `monolingual` the
+        mean over tracks with one; `language_bias` as in `sts_aligned`. `pairs` is the
         total number of pairs.
 
     Source: Cer et al. 2017; the extension, Reimers and Gurevych 2020, section 4.1.
@@ -261,7 +256,8 @@ def score_sts2017(
         for name, track in rows.items()
         if within or len({*name.split("-")}) == 2
     }
-    return both_means(sts_tracks(encoder, chosen), sum(map(len, chosen.values())))
+    pairs = sum(map(len, chosen.values()))
+    return _means(_compared(encoder, chosen), pairs, within)
 
 
 def find_sts2017(
@@ -322,6 +318,26 @@ def find_aligned(
     others = sorted(there) if languages is None else languages
     needed = list(dict.fromkeys([PIVOT, *others]))
     return check_parts(there, needed, f"{words}. {hint}".rstrip(), folder, name)
+
+
+def _compared(
+    encoder: SentenceEncoder, rows: Mapping[str, Sequence[GradedPair]]
+) -> _Compared:
+    # All gold scores are checked before the first sentence is encoded.
+    gold = {name: _gold(track, name) for name, track in rows.items()}
+    texts = (text for track in rows.values() for row in track for text in row[1:])
+    vectors = SentenceVectors(encoder.encode, texts)
+    compare = getattr(encoder, "similarity_fn_name", "cosine")
+    compared = {}
+    for name, track in rows.items():
+        first = vectors(row[1] for row in track)
+        second = vectors(row[2] for row in track)
+        compared[name] = similarities(first, second, compare), gold[name]
+    return compared
+
+
+def _by_track(compared: _Compared) -> dict[str, float]:
+    return {name: _spearman(*both) for name, both in compared.items()}
 
 
 def _gold(rows: Sequence[GradedPair], what: str) -> np.ndarray:

@@ -280,6 +280,19 @@ def test_the_scores_of_mini12_are_those_of_the_result():
         assert shown[label] == cells
 
 
+def test_the_language_bias_is_that_of_the_result():
+    page = section(EXPERIMENTS, "One list of several languages")
+    found, shown = read("language_bias.json")["encoders"], table(page)
+    assert [*shown] == [*found]
+    for name, of in found.items():
+        tracks, bias = fmean(of["tracks"].values()), of["language_bias"]
+        numbers = of["cross_lingual"], of["monolingual"], tracks, tracks + bias, bias
+        assert shown[name] == [f"{it:.1f}" for it in numbers]
+    lost = [f"{-found[name]['language_bias']:.1f}" for name in ("small12", "e5-small")]
+    said = f"it loses {lost[0]} points to the languages, its backbone {lost[1]} |"
+    assert said in EXPERIMENTS
+
+
 def test_the_demo_prints_what_the_page_says():
     """The rows and the seconds are those of a run whose files are kept."""
     rows, text = rows_of("demo"), section(README, "Run the demo")

@@ -211,6 +211,7 @@ def test_numbers_of_the_summaries_are_those_of_the_files():
         ("b128_ru3", "assistant", "b128_ru3"),
         ("ru3", "assistant", "ru3"),
         ("b128_measured", "assistant", "b128_measured"),
+        ("b128_thin5", "assistant", "b128_thin5"),
     ],
 )
 def test_the_table_of_long_students_is_that_of_the_results(name, start, label):
@@ -231,6 +232,7 @@ def test_the_table_of_long_students_is_that_of_the_results(name, start, label):
     assert rows[start][1:4] == [f"{it:.1f}" for it in three(whole)]
     found = {key: it for key, it in labels.items() if key in made}
     begun = {"b128_ru3": "start", "b128_measured": "start", "ru3": "untrained"}
+    begun["b128_thin5"] = "start"
     assert {begun.get(name, "refitted"), "student"} <= found.keys()
     for key, step in found.items():
         own = three(made[key])

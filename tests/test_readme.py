@@ -231,8 +231,8 @@ def test_the_table_of_long_students_is_that_of_the_results(name, start, label):
         assert f"end at {across:.1f} and {within:.1f} %" in text
     assert rows[start][1:4] == [f"{it:.1f}" for it in three(whole)]
     found = {key: it for key, it in labels.items() if key in made}
-    begun = {"b128_ru3": "start", "b128_measured": "start", "ru3": "untrained"}
-    begun["b128_thin5"] = "start"
+    begun = dict.fromkeys(("b128_ru3", "b128_measured", "b128_thin5"), "start")
+    begun["ru3"] = "untrained"
     assert {begun.get(name, "refitted"), "student"} <= found.keys()
     for key, step in found.items():
         own = three(made[key])
@@ -266,6 +266,8 @@ def test_the_scores_of_mini12_are_those_of_the_result():
     for key, half in {"choose": "tuning", "report": "reporting"}.items():
         more = [f"{result[key][it] - six[key][it]:.1f}" for it in FOUR[:3]]
         assert f"{more[0]}, {more[1]} and {more[2]} on the {half} half" in text
+        less = scores(result["shorter"][key], FOUR[:3])
+        assert f"{less[0]}, {less[1]} and {less[2]} on the {half} half" in text
     missed = 74 - result["report"]["cross_lingual"]
     assert f"misses the first by {missed:.1f} points." in text
     students = read("table_width.json")

@@ -85,23 +85,11 @@ def made(
     from keras_msd import load_encoder
     from keras_msd.io.files import read_json
 
-    inputs = []
     for language in languages:
         rows = shuffled(given, language)
-        path = work / f"own.{language if given.pivot else f'en-{language}'}.tsv"
+        path = work / own_file(given, language)
         path.write_text("".join("\t".join(row) + "\n" for row in rows[:pairs]))
-        inputs.append(path.name)
-    command = [*inputs, "--minutes", f"{given.minutes:g}"]
-    if given.updates:
-        command = [*inputs, "--updates", str(given.updates)]
-    if not pairs:
-        codes = ",".join(PIVOT if given.pivot else ["en", *languages])
-        command = ["--languages", codes]
-    command = ["distil", *command, "--out", "model", "--max-mb", str(size)]
-    if given.align:
-        command.append("--align")
-    if given.start:
-        command += ["--start", given.start]
+    command = command_of(given, languages, size, pairs)
     began = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "keras_msd", *command],
@@ -113,7 +101,7 @@ def made(
     report = read_json(work / "model" / "report.json")
     file = load_encoder(work / "model" / "litert")
     return {
-        "command": f"keras-msd {' '.join(command)}",
+        "command": in_words(command),
         "bytes": report["bytes"],
         "plan": report["plan"],
         "kept": report["kept"],
@@ -124,6 +112,34 @@ def made(
             for row in report["encoders"]
         ],
     }
+
+
+def own_file(given: argparse.Namespace, language: str) -> str:
+    """Return the name of a language's file of pairs."""
+    return f"own.{language if given.pivot else f'en-{language}'}.tsv"
+
+
+def command_of(
+    given: argparse.Namespace, languages: list[str], size: int, pairs: int
+) -> list[str]:
+    """Return the arguments of `keras-msd` that make a cell."""
+    command = [own_file(given, language) for language in languages]
+    if not pairs:
+        codes = ",".join(PIVOT if given.pivot else ["en", *languages])
+        command = ["--languages", codes]
+    elif given.updates:
+        command += ["--updates", str(given.updates)]
+    else:
+        command += ["--minutes", f"{given.minutes:g}"]
+    command = ["distil", *command, "--out", "model", "--max-mb", str(size)]
+    if given.align:
+        command.append("--align")
+    return [*command, "--start", given.start] if given.start else command
+
+
+def in_words(command: list[str]) -> str:
+    """Return a command as one types it."""
+    return f"keras-msd {' '.join(command)}"
 
 
 def baseline(given: argparse.Namespace, language: str) -> dict[str, Any]:
@@ -172,7 +188,10 @@ def main() -> None:
         for codes in groups
     ]
     for name, codes, size, pairs in cells:
-        if name in result.get("cells", {}):
+        if known := result.get("cells", {}).get(name):
+            asked = in_words(command_of(given, codes, size, pairs))
+            if known["command"] != asked:
+                parser.error(f"{RESULT} has {name} of `{known['command']}`; move it.")
             continue
         work = given.work / name.replace(" ", "_").replace(",", "")
         work.mkdir(parents=True, exist_ok=True)

@@ -326,7 +326,10 @@ def main() -> None:
     given = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    earlier = read_json(given.out)["ours"] if given.out.exists() else []
+    known = read_json(given.out) if given.out.exists() else {"part": given.part}
+    if known["part"] != given.part:
+        parser.error(f"{given.out} is of the half {known['part']}; give another --out.")
+    earlier = known.get("ours", [])
     ours = []
     for each in given.encoder:
         name, _, source = each.partition("=")
@@ -344,8 +347,9 @@ def main() -> None:
     ours = [row | again.get(key(row), {}) for row in earlier] + new
     result = {"part": given.part, "ours": ours, "published": published()}
     write_json(given.out, result)
-    PAGE.write_text(page(result), encoding="utf-8")
-    draw(result, PLOT)
+    if given.out == RESULT:
+        PAGE.write_text(page(result), encoding="utf-8")
+        draw(result, PLOT)
     print(page(result))
     if given.json:
         print(json.dumps({"part": given.part, "ours": ours}))

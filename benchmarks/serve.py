@@ -115,7 +115,7 @@ async def load(
                 same = found.shape == wanted.shape
                 errors = np.abs(found - wanted).max(1) if same else np.full(9, np.inf)
                 largest = max(largest, float(errors.max()))
-                counts["wrong"] += int((errors > TOLERANCE).sum())
+                counts["wrong"] += int((~(errors <= TOLERANCE)).sum())  # NaN, too
 
     async def watch() -> None:
         while time.monotonic() < end:

@@ -41,20 +41,23 @@ def scores(encoder: Any, folders: list[Path]) -> dict[str, float]:
     return found
 
 
-def made(languages: list[str], max_mb: float, work: Path) -> dict[str, Any]:
+def made(command: list[str], work: Path) -> dict[str, Any]:
     """Run the command once; return what it made."""
-    command = ["distil", "--languages", ",".join(languages), "--out", "wide"]
-    command += ["--max-mb", f"{max_mb:g}"]
     began = time.perf_counter()
     subprocess.run([sys.executable, "-m", "keras_msd", *command], cwd=work, check=True)
     report = read_json(work / "wide" / "report.json")
     return {
-        "command": f"keras-msd {' '.join(command)}",
+        "command": in_words(command),
         "bytes": report["bytes"],
         "plan": report["plan"],
         "minutes": round((time.perf_counter() - began) / 60, 1),
         "trained_on_pairs": known_languages("small12"),
     }
+
+
+def in_words(command: list[str]) -> str:
+    """Return a command as one types it."""
+    return f"keras-msd {' '.join(command)}"
 
 
 def main() -> None:
@@ -66,9 +69,13 @@ def main() -> None:
     given = parser.parse_args()
     given.work.mkdir(exist_ok=True)
     languages = sorted(set(word_languages()) & set(BACKBONE_LANGUAGES))
+    command = ["distil", "--languages", ",".join(languages), "--out", "wide"]
+    command += ["--max-mb", f"{given.max_mb:g}"]
     result = read_json(RESULT) if RESULT.is_file() else {"scores": {}}
+    if result.get("command", in_words(command)) != in_words(command):
+        parser.error(f"{RESULT} is of `{result['command']}`; move it.")
     if "plan" not in result:
-        result |= made(languages, given.max_mb, given.work)
+        result |= made(command, given.work)
         write_json(RESULT, result)
 
     def whole() -> Encoder:

@@ -10,8 +10,8 @@ cosines over the topics. All numbers are cosines x 100, means over languages.
 
     python experiments/bias.py tiny12 small12
 
-Writes results/bias.json, with each language. `e5-small` needs the packages of
-requirements-backbones.txt.
+Writes results/bias.json, with each language; encoders that it has already stay.
+`e5-small` needs the packages of requirements-backbones.txt.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd import load_encoder
-from keras_msd.io.files import write_json
+from keras_msd.io.files import read_json, write_json
 
 HERE = Path(__file__).parent
 TOPICS = ("mathematics", "nursing", "leadership", "crime")
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--result", type=Path, default=HERE / "results" / "bias.json")
     given = parser.parse_args()
     sentences = tomllib.loads((HERE / "bias.toml").read_text(encoding="utf-8"))
-    result = {}
+    result = read_json(given.result) if given.result.is_file() else {}
     for name in given.encoders:
         encoder = load_encoder(name)
         found = {code: measure(encoder, it) for code, it in sentences.items()}

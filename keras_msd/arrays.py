@@ -173,7 +173,7 @@ class TextEncoder(abc.ABC):
             kind = type(self).__name__
             raise AttributeError(f"`{kind}` has no attribute `{name}`.{ours}")
 
-    _usage: Any = None  # has the fields of `keras_msd.models.config.Usage`
+    _usage: Any = None  # has the fields of `keras_msd.usage.Usage`
 
     @property
     def prompts(self) -> dict[str, str]:

@@ -49,6 +49,8 @@ def test_embed(capsys, model, tmp_path):
     np.testing.assert_allclose(short, vectors[:, :3], atol=1e-5)
     assert "at most 16" in fails(capsys, *command, "--truncate-dim", 17)
     assert "nothing to embed" in fails(capsys, "embed", model)
+    assert "is a folder" in fails(capsys, *command, "--out", tmp_path)
+    assert lines.is_file()
     asking = load_encoder(model, prompts={"query": "A cat. "})
     asking.save(tmp_path / "asking")
     command_of, options = ("embed", tmp_path / "asking"), ("--prompt-name", "query")

@@ -269,6 +269,10 @@ def test_addresses_that_are_none(server):
     server.models = ["one", "two"]
     with pytest.raises(InputError, match=r"Received: one, two\. Write .*/v1#MODEL"):
         EmbeddingsAPI(server.address)
+    for listed in (5, [{"name": "one"}]):
+        server.answers = [(200, {"data": listed})]
+        with pytest.raises(InputError, match="Received: none"):
+            EmbeddingsAPI(server.address)
     for address in ("file:///etc/passwd", "http://", "http://a:b:c/v1", "http://a?b=c"):
         with pytest.raises(InputError, match="must begin with http"):
             EmbeddingsAPI(address)

@@ -187,6 +187,15 @@ for content in ("one", "two"):
 """
 
 
+def test_a_file_replaces_no_folder(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        with atomic_path(tmp_path / "a") as temporary:
+            temporary.write_text("x")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").is_dir()
+
+
 def test_a_killed_replacement_leaves_a_folder(tmp_path):
     path = tmp_path / "artefact"
     path.mkdir()

@@ -435,12 +435,16 @@ def test_word_frequencies_choose_the_vocabulary(
     assert texts.lines([]) == ["Own.", *[words["de"]] * 960]
 
 
-def test_a_size_that_is_too_small_leaves_nothing(layers, tmp_path):
+@pytest.mark.parametrize("there", [False, True])
+def test_a_size_that_is_too_small_leaves_nothing(layers, tmp_path, there):
     pairs = [(it.source, it.target) for it in example_pairs(["de"], count=300)]
     out = tmp_path / "model"
+    if there:
+        out.mkdir()
     with pytest.raises(InputError, match=r"too small.*Give at least 0\.\d"):
         msd.distil(pairs, out, "de", start=layers, max_mb=0.22, progress=False)
-    assert not out.exists()
+    assert out.exists() == there
+    assert not there or not [*out.iterdir()]
 
 
 @pytest.mark.parametrize("width", [32, 52])  # scales are of 32 and of 26 columns

@@ -94,6 +94,13 @@ def test_blocks_of_a_stream_change_nothing(small_blocks):
         np.testing.assert_array_equal(found[1], whole[1])
 
 
+def test_a_large_k_takes_no_memory():
+    vectors = np.eye(3)
+    for candidates in (vectors, vectors[:0]):
+        found = top_k(vectors, candidates, 10**15)
+        assert found[1].shape == (3, len(candidates))
+
+
 def test_memory_does_not_grow_with_the_candidates():
     draw = np.random.default_rng(3)
     queries = draw.normal(size=(100, 16)).astype(np.float32)

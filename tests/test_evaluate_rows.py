@@ -40,6 +40,13 @@ def test_defaults_are_the_languages_of_the_pairs_or_of_the_set():
     ]
 
 
+def test_all_languages_of_a_set_that_has_its_own():
+    everything = recipe("un", "stsb", languages={"un": ["all"], "stsb": ["all"]})
+    un, stsb = said(asked_sets(everything))
+    assert un == ("un", ["es", "fr", "ru", "zh"], "all")
+    assert stsb == ("stsb", None, "dev")
+
+
 def test_pairs_without_english_are_scored_in_each_of_their_languages():
     asked = recipe("stsb", "tatoeba", languages={"tatoeba": ["de", "de-fr"]})
     asked["data"] = {"languages": ["it", "de-fr"]}

@@ -193,6 +193,11 @@ def test_integers_are_steps_between_the_extremes(encoder, precision):
     assert ((vectors - back) < (high - low) / 255 + 1e-5).all()
     same = msd.quantize_embeddings(vectors, precision, np.stack([low, high]))
     np.testing.assert_array_equal(same, codes)
+    sample = 3 * vectors[::2]
+    other = msd.quantize_embeddings(vectors, precision, calibration_embeddings=sample)
+    ranges = np.stack([sample.min(axis=0), sample.max(axis=0)])
+    wanted = msd.quantize_embeddings(vectors, precision, ranges)
+    np.testing.assert_array_equal(other, wanted)
     halved = msd.quantize_embeddings(2 * vectors, precision, np.stack([low, high]))
     assert halved.min() == lowest and halved.max() == lowest + 255  # none wraps around
 

@@ -283,6 +283,7 @@ def test_a_word_that_occurs_twice_has_one_gradient(folder, chunk_size):
 def test_the_same_variables_decay(both):
     here, there = both
     decay = [name for name in here if name.startswith("decay/")]
+    assert decay
     for name in decay:
         np.testing.assert_allclose(here[name], there[name], rtol=1e-6, err_msg=name)
         kept = name.rpartition("/")[2] in ("bias", "gamma", "beta")

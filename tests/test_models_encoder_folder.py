@@ -99,6 +99,17 @@ def test_saved_again_it_has_the_same_bytes(folder, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
+def test_only_an_encoder_or_an_empty_folder_is_replaced(encoder, tmp_path):
+    for _ in range(2):
+        encoder.save(tmp_path / "own")
+    (tmp_path / "empty").mkdir()
+    encoder.save(tmp_path / "empty")
+    for place in (tmp_path, tmp_path / "own" / WEIGHTS):
+        with pytest.raises(InputError, match="exists and is not an encoder"):
+            encoder.save(place)
+    assert load_encoder(tmp_path / "own").fingerprint == encoder.fingerprint
+
+
 def test_a_saved_model_stores_the_same_numbers(encoder, folder):
     stored, loaded = load_file(folder / WEIGHTS), load_encoder(folder)
     network = TensorFlowNetwork(loaded, SCHEMES["int8"])

@@ -614,6 +614,8 @@ def test_zip(tmp_path):
     opus |= {"TED.de-en.de": b"Ein Haus.\nEine Katze.\n"}
     path = zipped(tmp_path / "de-en.txt.zip", opus)
     assert list(read_pairs(path)) == BOTH
+    dotted = zipped(tmp_path / "dot.zip", {"./news.en-de.tsv": PLAIN})
+    assert list(read_pairs(dotted)) == BOTH
     one = read_pairs(path).digest()
     zipped(path, opus | {"TED.de-en.de": b"Ein Haus.\nKatze.\n"})
     assert read_pairs(path).digest() != one

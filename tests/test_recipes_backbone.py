@@ -161,6 +161,22 @@ def test_a_student_of_pruned_layers(finished):
     assert given["body/block_0/feedforward_output_dense/kernel"].shape == (20, 16)
 
 
+def test_sentences_are_drawn_from_all_of_a_language(finished):
+    texts = TextTable.open(finished[0] / "stages/pairs/texts")
+    places = {}
+    for file in texts.files:
+        sides = {"source": file.source_language, "target": file.language}
+        for side, language in sides.items():
+            lines = [*texts.texts(side, file.start, file.stop)]
+            places[language] = [*places.get(language, []), *lines]
+    draw, wanted = np.random.default_rng(1), []
+    for lines in places.values():
+        drawn = draw.choice(len(lines), 20 // len(places), replace=False)
+        wanted += [lines[index] for index in drawn]
+    found = prepare.lines_of_languages(texts, 20, np.random.default_rng(1))
+    assert len(places) > 1 and found == wanted
+
+
 def test_a_student_of_the_layer_that_counts_most(finished):
     folder, _ = finished
     taught, student = (

@@ -94,6 +94,14 @@ def test_a_student_changes_only_what_it_names():
         ("teacher.source", 3, "`teacher.source`.*valid string.*3"),
         ("student.start", "svdd", "'ordered' or 'ridge'.*'svdd'.*Did you mean `svd`"),
         ("student.start", "ridge", '"ridge"` is not for students of kind "rec'),
+        ("student.num_layers", 2, '`num_layers` is not for students of kind "rec'),
+        ("student.dropout", 1.0, "`student.dropout`.*less than 1"),
+        ("stages.teach_student.warmup", 1.0, "warmup`.*less than 1"),
+        (
+            "stages.teach_student.losses.more",
+            {"loss": "embedding_mse", "goals": "teacher", "arguments": {"dim": "sum"}},
+            "`arguments` do not fit `embedding_mse`.*dim",
+        ),
         ("stages.teach_student.batch_size", "16", "valid integer.*'16'"),
         ("stages.teach_student.learning_rate", 0, "greater than 0.*0"),
         ("assistant", {"source": "a", "dropout": 2}, "`assistant.dropout`.*2"),
@@ -175,6 +183,11 @@ def test_errors_name_the_label_of_values(recipe):
         (SMALL.replace('"_shared"', '"bse"'), "no `bse.toml`"),
         (SMALL.replace('"_shared"', '"other"'), "extend itself.*mine.*other.*mine"),
         ("[rows.one.recipe]\ntitle = 'One'\n[rows.two]\n", "must.*holds one, two"),
+        ("rows = 3\n" + SMALL, "`rows` in .* must be tables.*3"),
+        (
+            "smoke = 3\n" + SMALL,
+            "`smoke` in `.*mine.toml` must be a table. Received: 3",
+        ),
     ],
 )
 def test_wrong_files(recipe, text, message):

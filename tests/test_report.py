@@ -7,7 +7,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.report import charts, write_report
-from keras_msd.report.runs import verdict
+from keras_msd.report.runs import best, verdict
 
 RECIPE = (Path(__file__).parent / "golden" / "report_recipe.toml").read_text()
 
@@ -124,6 +124,17 @@ def test_time_of_each_part(text):
     assert table_row(text, "evaluation") == ["evaluation", "0.5"]
     assert table_row(text, "all") == ["all", "3.0"]
     assert table_row(text, "student") == ["student", "812"]
+
+
+def test_no_model_is_the_best_by_its_language_bias():
+    """An untrained one has none, because it knows nothing."""
+    scores = {"untrained": (2.0, -0.1), "student": (60.0, -3.0)}
+    rows = [
+        {"name": name, "cross_lingual": across, "language_bias": bias}
+        for name, (across, bias) in scores.items()
+    ]
+    assert best(rows, "cross_lingual") == 60.0
+    assert best(rows, "language_bias") is None
 
 
 def test_text_is_escaped_and_nothing_is_fetched(text):

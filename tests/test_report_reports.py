@@ -85,6 +85,7 @@ def test_every_reason_is_of_a_setting():
             if "paper" in about.scales and about.citation.startswith(authors)
         ]
         recipes = [load_recipe(name, "paper").settings() for name in names]
+        assert recipes
         said = {key for recipe in recipes for key, _, _ in differences(recipe).ours}
         assert {key for recipe in recipes for key in recipe["recipe"]["ours"]} == said
 

@@ -239,8 +239,8 @@ def test_what_cannot_be_pruned_is_refused(make):
     for fields in ({"repeats": 2}, {"num_layers": 0}):
         with pytest.raises(InputError, match="layers, each with weights of its own"):
             prune_width(make(**fields), TEXTS)
+    own = msd.Encoder.from_model(encoder.model, encoder.tokenizer)
     with pytest.raises(InputError, match="built by keras-msd"):
-        own = msd.Encoder.from_model(encoder.model, encoder.tokenizer)
         prune_width(own, TEXTS)
     with pytest.raises(InputError, match="`encoder` must be an encoder with weights"):
         prune_width(object(), TEXTS)

@@ -180,10 +180,9 @@ def trim(
             "Give either --texts FILE, or --languages CODES and --data FOLDER."
         )
     if out.exists():
-        from keras_msd.models.encoder_folder import is_saved_encoder
+        from keras_msd.models.encoder_folder import check_new_or_encoder
 
-        if not is_saved_encoder(out):
-            raise InputError(f"`{out}` exists and is not an encoder. Give a new path.")
+        check_new_or_encoder(out)
     if out.resolve() == Path(encoder).resolve():
         raise InputError(
             f"`{out}` is the encoder itself and would be overwritten. Give another "

@@ -45,6 +45,7 @@ def embed(
     sentences = [*(texts or []), *(read_texts(input_) if input_ else [])]
     if not sentences:
         raise InputError("There is nothing to embed. Give sentences or `--input FILE`.")
+    _check_file(out)
     from keras_msd.load import open_source  # imports more, so after the file was read
 
     model = open_source(encoder, light=True)
@@ -209,8 +210,7 @@ def mine(
 
     checks.one_of(MARGINS, margin=margin)
     checks.at_least(1, k=k)
-    if out is not None and out.is_dir():
-        raise InputError(f"`--out {out}` is a folder. Give the path of a file.")
+    _check_file(out)
     left = read_sentences(sources)
     right = left if targets is None else read_sentences(targets)
     texts = list(left), list(right)
@@ -275,3 +275,9 @@ def read_sentences(path: Path) -> dict[str, int]:
     if not sentences:
         raise InputError(f"`{path}` must hold a sentence. Received: empty lines only.")
     return sentences
+
+
+def _check_file(out: Path | None) -> None:
+    """Raise `InputError` for a folder, before the work whose result is a file."""
+    if out is not None and out.is_dir():
+        raise InputError(f"`--out {out}` is a folder. Give the path of a file.")

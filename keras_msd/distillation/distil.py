@@ -31,6 +31,7 @@ from keras_msd.distillation.split import (
     check_new,
     draw_pairs,
     open_pairs,
+    own_entries,
     read_held_texts,
     split,
     split_texts,
@@ -310,7 +311,8 @@ def distil(
         plan = make_plan(job)
     except InputError:
         if not begun:  # nothing that took long is lost
-            remove(out / SETTINGS if there else out)
+            for path in own_entries(out) if there else [out]:
+                remove(path)
         raise
     for line in plan.lines():
         say(line)

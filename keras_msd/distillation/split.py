@@ -51,11 +51,16 @@ def check_new(out: Path) -> None:
     """Raise `InputError` if a folder holds anything but an earlier `distil`."""
     if (out / SETTINGS).is_file() or not out.exists():
         return
-    if out.is_file() or any(path.name[0] != "." for path in out.iterdir()):
+    if out.is_file() or own_entries(out):
         raise InputError(
             f"`{out}` must be a new folder, or that of an earlier `distil`. Received: "
             "a folder with other files, or a file. Use another folder."
         )
+
+
+def own_entries(folder: Path) -> list[Path]:
+    """Return what is in a folder, but for hidden files of other programs."""
+    return [path for path in folder.iterdir() if path.name[0] != "."]
 
 
 def split(corpus: Pairs, folder: Path) -> tuple[Counts, Counts]:

@@ -115,7 +115,8 @@ class EmbeddingsAPI:
     def _only_model(self) -> str:
         answer = self._ask("/models")
         listed = answer.get("data") if isinstance(answer, dict) else None
-        names = [str(it["id"]) for it in listed or () if isinstance(it, dict)]
+        listed = listed if isinstance(listed, list) else []
+        names = [str(it["id"]) for it in listed if isinstance(it, dict) and "id" in it]
         if len(names) != 1:
             shown = ", ".join(names[:5]) or "none"
             raise InputError(

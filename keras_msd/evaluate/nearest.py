@@ -48,6 +48,8 @@ def top_k(
         Cosines, float64, and rows of the candidates, int64, both `(n, min(k, m))`. Rows
         are counted over all blocks.
     """
+    if isinstance(candidates, np.ndarray):  # no room for more than there are
+        k = max(1, min(k, len(candidates)))
     best = _Best(queries, k)
     for block in _blocks(candidates):
         best.add(block)

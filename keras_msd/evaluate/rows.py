@@ -85,7 +85,9 @@ def asked_sets(recipe: Settings) -> list[Asked]:
         usual = record.languages or [code for code in of_pairs if code != ENGLISH]
         codes = list(languages.get(name) or usual)
         split = splits.get(name) or record.splits[0]
-        result.append(Asked(record, None if codes == [ALL] else codes, split, part))
+        if codes == [ALL]:
+            codes = list(record.languages)
+        result.append(Asked(record, codes or None, split, part))
     return result
 
 

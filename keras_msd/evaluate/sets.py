@@ -90,7 +90,7 @@ def _find_aligned(
 
 SIMILARITY: dict[str, Any] = {
     "folder": "sts",
-    "scores": {key: key for key in ("cross_lingual", "monolingual")},
+    "scores": {key: key for key in ("cross_lingual", "monolingual", "language_bias")},
     "similarity": True,
 }
 

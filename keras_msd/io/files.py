@@ -84,7 +84,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     temporary files of killed processes beside `path` are removed.
 
     Raises:
-        InputError: The disk is full or read-only.
+        InputError: The disk is full or read-only, or a file would replace a folder.
     """
     path = Path(path)
     if path.is_dir():
@@ -100,6 +100,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             yield temporary
             _sync(temporary)
             if path.is_dir():
+                if not temporary.is_dir():
+                    raise InputError(f"`{path}` is a folder. Give the path of a file.")
                 _replace_folder(temporary, path)
             else:
                 os.replace(temporary, path)

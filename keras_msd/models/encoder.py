@@ -359,14 +359,15 @@ class Encoder(TextEncoder):
         """Save the encoder to a folder. The write is atomic.
 
         Args:
-            folder: Path of the new folder.
+            folder: Path of a new folder, or of an encoder's, which is replaced.
             quantize: None for float32. "int8" quantises the embedding table per row and
                 matrices per output channel: about a quarter of the bytes. "int4_table"
                 stores the table in 4 bits, "int4" the matrices too. `load_encoder`
                 converts back to float32, so speed does not change.
 
         Raises:
-            InputError: A weight is not finite, or `quantize` is unknown.
+            InputError: `folder` holds something else, a weight is not finite, or
+                `quantize` is unknown.
         """
         write_folder(folder, self.config, self._tensors(), self.tokenizer, quantize)
 
@@ -392,10 +393,9 @@ class Encoder(TextEncoder):
 
         Args:
             path: Folder of the artefact.
-            format: "saved_model", "litert", "litert_text", "onnx", "onnx_text",
-                "huggingface" or "model2vec".
-            quantize: None (float32), "fp16", "int8", "int4_table" or "int4". Not every
-                format supports every scheme.
+            format: A key of `msd.export.FORMATS`.
+            quantize: None (float32), "fp16", "int8", "int4_table" or "int4"; of GGUF
+                files "f16", "q8_0" or "q4_0". Not every format supports every scheme.
             **options: Other arguments of `keras_msd.export.export`, such as
                 `languages`.
 

@@ -64,8 +64,10 @@ def write_folder(
             stores them.
 
     Raises:
-        InputError: A weight is not finite, or `quantize` is something else.
+        InputError: `folder` is something else than an encoder's or an empty one, a
+            weight is not finite, or `quantize` is something else.
     """
+    check_new_or_encoder(folder)
     one_of(FORMAT_NUMBERS, quantize=quantize)
     for path, value in weights.items():
         if not np.isfinite(value).all():
@@ -82,6 +84,14 @@ def write_folder(
         about |= {"quantize": quantize} if quantize else {}
         about["files"] = checksums(temporary)
         write_json(temporary / CONFIG, add_seal(about, CONFIG))
+
+
+def check_new_or_encoder(path: str | Path) -> None:
+    """Raise `InputError` where an encoder would replace files that are not its own."""
+    folder = Path(path)
+    empty = folder.is_dir() and not any(folder.iterdir())
+    if folder.exists() and not empty and not is_saved_encoder(folder):
+        raise InputError(f"`{folder}` exists and is not an encoder. Give a new path.")
 
 
 def is_saved_encoder(folder: str | Path) -> bool:

@@ -150,7 +150,7 @@ def forward_pass(
     """Return a function from a batch, int32 `(n, length)` each, to the output.
 
     Raises:
-        InputError: See `processes.begin`; the function raises it too.
+        InputError: See `runtimes.begin`; the function raises it too.
     """
     backend = keras.backend.backend()
     begin(backend)

@@ -1,5 +1,6 @@
 """What recipes are, without loading them: `keras-msd list` shows it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,10 @@ def about_recipe(name_or_path: str | Path) -> dict[str, Any]:
     """
     files = read_layers(find_recipe(name_or_path))
     values = merged(at_scale(files))
-    data = " --data DATA" if values["data"].get("kind") == "folder" else ""
-    command = f"keras-msd run {name_or_path}{data}"
-    return about_of(files).model_dump(mode="json") | {"command": command}
+    about, data = about_of(files), values.get("data")
+    folder = isinstance(data, Mapping) and data.get("kind") == "folder"
+    command = f"keras-msd run {name_or_path}{' --data DATA' if folder else ''}"
+    return about.model_dump(mode="json") | {"command": command}
 
 
 def with_scale(scale: str | None) -> list[str]:

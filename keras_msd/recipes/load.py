@@ -150,7 +150,13 @@ def find_recipe(name: str | Path) -> Place:
     text = str(name)
     if text.endswith(".toml") or Path(text).name != text:
         path = existing_file(name, "recipe file")
-        if rows := read_toml(path).get(ROWS):
+        rows = read_toml(path).get(ROWS, {})
+        if not isinstance(rows, Mapping):
+            raise InputError(
+                f"`{ROWS}` in `{path}` must be tables, such as [{ROWS}.one]. Received: "
+                f"{rows!r:.60}. Remove it."
+            )
+        if rows:
             raise InputError(
                 f"A recipe's file must hold one. Received: `{path}`, which holds "
                 f"{', '.join(rows)}. Give the name of one of them."
@@ -241,6 +247,12 @@ def at_scale(
     about = about_of(files)
     chosen = scale or merged(files).get("scale", about.default_scale)
     one_of(about.scales, scale=chosen)
+    for label, values in files:
+        if not isinstance(values.get(chosen, {}), Mapping):
+            raise InputError(
+                f"`{chosen}` in `{label}` must be a table. Received: "
+                f"{values[chosen]!r:.60}. Write its values under [{chosen}]."
+            )
     return [
         *(
             Layer(label, {k: v for k, v in values.items() if k not in SCALES})

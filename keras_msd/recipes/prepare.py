@@ -376,18 +376,19 @@ def lines_of_languages(texts: Any, count: int, draw: np.random.Generator) -> lis
         count: How many sentences, in all; rounded down to a multiple of the languages.
         draw: Chooses them.
     """
-    of: dict[str, list[tuple[str, int]]] = {}
+    of: dict[str, list[tuple[str, range]]] = {}
     for file in texts.files:
         rows = range(file.start, file.stop)
         sides = {"source": file.source_language, "target": file.language}
         for side, language in sides.items():
-            of.setdefault(language, []).extend((side, row) for row in rows)
-    each = max(count // len(of), 1)
-    chosen = [
-        places[index]
-        for places in of.values()
-        for index in draw.choice(len(places), min(each, len(places)), replace=False)
-    ]
+            of.setdefault(language, []).append((side, rows))
+    each, chosen = max(count // len(of), 1), []
+    for spans in of.values():
+        ends = np.cumsum([len(rows) for _, rows in spans])
+        for place in draw.choice(ends[-1], min(each, ends[-1]), replace=False):
+            span = np.searchsorted(ends, place, side="right")
+            side, rows = spans[span]
+            chosen.append((side, rows[place - ends[span]]))
     return [text for side, row in chosen for text in texts.texts(side, row, row + 1)]
 
 

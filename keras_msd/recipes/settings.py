@@ -36,6 +36,7 @@ from keras_msd.stages.settings import (
     Positive,
     ReductionSettings,
     Settings,
+    Share,
     Size,
     Words,
 )
@@ -204,7 +205,7 @@ class AssistantSettings(Settings):
     intermediate_dim: Count | None = None
     bottleneck_dim: Count | None = None
     projection_dim: Count | None = None
-    dropout: Fraction | None = None
+    dropout: Share | None = None
     pooling: Pooling | None = None
     normalize: bool | None = None
     vocabulary: str | None = None
@@ -242,10 +243,14 @@ class AssistantSettings(Settings):
         return self
 
 
-# Of each kind of students, the starts that it can have.
+# Of each kind of students, the starts that it can have, and the keys that it has not.
 STARTS = {
     "recurrent": ("random", "standard_normal", "svd", "ordered"),
     "thin_deep": ("random", "ridge"),
+}
+UNUSED = {
+    "recurrent": ("row", "num_layers", "dropout"),
+    "thin_deep": ("repeats", "bottleneck_dim", "max_length", "refit"),
 }
 
 
@@ -282,7 +287,7 @@ class StudentSettings(Settings):
     num_layers: Count | None = None
     num_heads: Count | None = None
     intermediate_dim: Count | None = None
-    dropout: Fraction | None = None
+    dropout: Share | None = None
     unit_layers: Count = 3
     repeats: Count | None = None
     bottleneck_dim: Count | None = None
@@ -328,6 +333,9 @@ class StudentSettings(Settings):
                 "`hidden_dim` is the assistant's, whose layers are copied; a student "
                 "gets smaller by `bottleneck_dim` and `unit_layers`"
             )
+        for key in UNUSED.get(self.kind, ()):
+            if getattr(self, key) is not None:
+                raise ValueError(f'`{key}` is not for students of kind "{self.kind}"')
         if self.kind != "none" and self.start not in STARTS[self.kind]:
             raise ValueError(
                 f'`start = "{self.start}"` is not for students of kind "{self.kind}"'

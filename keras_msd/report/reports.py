@@ -192,9 +192,7 @@ def _scores(rows: list[ScoreRow]) -> Iterator[str]:
             for row in rows
         ),
     )
-    yield paragraph(
-        "Bold: best in its column, teacher and assistant aside. 1 MB is 10⁶ bytes."
-    )
+    yield paragraph("Bold: best score, teacher and assistant aside. 1 MB is 10⁶ bytes.")
 
 
 def _cell(row: ScoreRow, key: str, top: float | None) -> str:

@@ -13,6 +13,7 @@ ScoreRow = dict[str, Any]
 
 HISTORY: dict[str, type] = {"steps": list, "terms": dict}
 SIZES = ("parameters", "bytes", "table_bytes")
+UNRANKED = (*SIZES, "language_bias")  # a model that knows nothing has no bias, either
 BIG = ("teacher", "assistant")
 
 
@@ -99,8 +100,8 @@ def small_models(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
 
 
 def best(rows: Sequence[ScoreRow], key: str) -> float | None:
-    """Return the highest value of `key` among the small models; None for sizes."""
-    scores = [] if key in SIZES else having(small_models(rows), key)
+    """Return the highest value of `key` among the small models; None if unranked."""
+    scores = [] if key in UNRANKED else having(small_models(rows), key)
     return max((row[key] for row in scores), default=None)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from keras_msd.checks import InputError, one_of
+from keras_msd.checks import InputError, explained, one_of
 from keras_msd.choices import (
     CLIP_NORM,
     SCHEDULE,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Count = Annotated[int, Field(ge=1)]
 Size = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]  # of a whole, never all of it
 NotNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Words = Annotated[tuple[str, ...], Field(strict=False)]
@@ -74,6 +75,20 @@ class LossSettings(Settings):
         one_of(LOSSES, loss=loss)
         return loss
 
+    @model_validator(mode="after")
+    def _has_arguments_of_its_loss(self) -> "LossSettings":
+        self.make()
+        return self
+
+    def make(self) -> Any:
+        """Return the loss."""
+        from keras_msd.losses import loss_class
+
+        with explained(
+            lambda error: f"`arguments` do not fit `{self.loss}`: {error}", TypeError
+        ):
+            return loss_class(self.loss)(**self.arguments)
+
 
 class TrainingSettings(Settings):
     """`[stages.<name>]`: length, optimizer and terms of one stage.
@@ -90,7 +105,7 @@ class TrainingSettings(Settings):
     steps: Count | None = None
     batch_size: Annotated[int, Field(ge=2)] = 64
     learning_rate: Positive = 2e-5
-    warmup: Fraction = WARMUP
+    warmup: Share = WARMUP
     warmup_steps: Count | None = None
     weight_decay: NotNegative = WEIGHT_DECAY
     clip_norm: Positive = CLIP_NORM

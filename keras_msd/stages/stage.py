@@ -574,7 +574,6 @@ class StageRecord:
         """
         losses = []
         for name, it in settings.losses.items():
-            loss = loss_class(it.loss)(**it.arguments)
-            losses.append(LossTerm(name, loss, it.goals, it.grouped, it.weight))
+            losses.append(LossTerm(name, it.make(), it.goals, it.grouped, it.weight))
         arguments = settings.weights | settings.arguments() | given
         return self.make(encoder, losses=losses, **arguments)

@@ -358,7 +358,7 @@ def _tokenizer_parts(tokenizer: Any) -> list[str | bytes]:
 def teacher_of(guide: Any, source: Any, name: str | None) -> Teacher:
     """Return a guide as a `Teacher`; two probes tell what it does not say itself."""
     if isinstance(guide, Teacher):
-        return guide
+        return guide if name is None else replace(guide, name=name)
     encode = getattr(guide, "encode", guide)
     fingerprint = getattr(guide, "fingerprint", None)
     if not isinstance(fingerprint, str):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from itertools import chain
-from pathlib import Path, PosixPath
+from pathlib import Path, PosixPath, PurePosixPath
 from shlex import quote
 from typing import Any, BinaryIO
 
@@ -150,8 +150,9 @@ class ZipMember(PosixPath):
         """Open the file for reading bytes."""
         path = self.archive
         name = str(self)[len(str(path)) + 1 :]
+        names = _zip_names(path, path.stat().st_mtime_ns)
         with _no_damaged_zip(path):
-            return zipfile.ZipFile(path).open(name)
+            return zipfile.ZipFile(path).open(names[name])
 
 
 def is_zip(path: Path) -> bool:
@@ -160,10 +161,14 @@ def is_zip(path: Path) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _zip_names(path: Path, _: int) -> list[str]:
-    """Return the names of an archive's files; the number is its time of change."""
+def _zip_names(path: Path, _: int) -> dict[str, str]:
+    """Return an archive's files: by path, such as `x`, the name there, such as `./x`.
+
+    The number is the archive's time of change.
+    """
     with _no_damaged_zip(path), zipfile.ZipFile(path) as archive:
-        return [one.filename for one in archive.infolist() if not one.is_dir()]
+        files = [one.filename for one in archive.infolist() if not one.is_dir()]
+    return {str(PurePosixPath(name)): name for name in files}
 
 
 def _no_damaged_zip(path: Path) -> AbstractContextManager[None]:

@@ -260,7 +260,7 @@ def read_csv(path: Path, languages: Languages, columns: Columns = None) -> Texts
 
     A later row with the same names is skipped.
     The names are `source` and `target`, the codes or names of the languages, or others
-    that `columns.text_columns` knows; other columns are skipped.
+    that `text_columns` knows; other columns are skipped.
 
     Args:
         path: A `.csv` file.
@@ -526,7 +526,7 @@ def pair_of(
 ) -> tuple[str, str]:
     """Return source and translation of a row.
 
-    Their names are those that `columns.text_columns` finds. Other names are skipped.
+    Their names are those that `text_columns` finds. Other names are skipped.
 
     Args:
         row: The texts by name.

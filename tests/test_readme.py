@@ -284,6 +284,21 @@ def test_the_scores_of_mini12_are_those_of_the_result():
         assert shown[label] == cells
 
 
+def test_the_table_of_bias_is_that_of_the_result():
+    shown = table(section(EXPERIMENTS, "Bias"))
+    means = [read("bias.json")[name]["mean"] for name in ("tiny12", "small12")]
+    topics = "mathematics", "nursing", "leadership", "crime"
+    for label, cells in shown.items():
+        if label == "over the topics":
+            tiny, small = (f"{of['topics']:.1f}" for of in means)
+            wanted = [tiny, "", "", "", small]
+        else:
+            key = "gender" if label == "women less men" else label
+            wanted = [f"{of[key][it]:z.1f}" for of in means for it in topics]
+        assert cells == wanted, label
+    assert len(shown) == len(means[0])
+
+
 def test_the_language_bias_is_that_of_the_result():
     page = section(EXPERIMENTS, "One list of several languages")
     found, shown = read("language_bias.json")["encoders"], table(page)

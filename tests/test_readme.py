@@ -229,6 +229,12 @@ def test_the_table_of_long_students_is_that_of_the_results(name, start, label):
         more = read("msd_long/b128_ru12_more_report.json")["student"]
         across, within = (100 * more[key] / whole[key] for key in keys)
         assert f"end at {across:.1f} and {within:.1f} %" in text
+    if name == "ru3":
+        half = read("msd_long/ru3_3300_steps_report.json")["student"]
+        across, within = (100 * half[key] / whole[key] for key in keys)
+        assert f"in a run of its own, {across:.1f} and {within:.1f} %" in text
+        gain = made["student"]["cross_lingual"] - half["cross_lingual"]
+        assert f"Twice the steps add {gain:.1f} points to `ru3`" in text
     assert rows[start][1:4] == [f"{it:.1f}" for it in three(whole)]
     found = {key: it for key, it in labels.items() if key in made}
     begun = dict.fromkeys(("b128_ru3", "b128_measured", "b128_thin5"), "start")

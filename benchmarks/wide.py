@@ -47,17 +47,11 @@ def made(command: list[str], work: Path) -> dict[str, Any]:
     subprocess.run([sys.executable, "-m", "keras_msd", *command], cwd=work, check=True)
     report = read_json(work / "wide" / "report.json")
     return {
-        "command": in_words(command),
         "bytes": report["bytes"],
         "plan": report["plan"],
         "minutes": round((time.perf_counter() - began) / 60, 1),
         "trained_on_pairs": known_languages("small12"),
     }
-
-
-def in_words(command: list[str]) -> str:
-    """Return a command as one types it."""
-    return f"keras-msd {' '.join(command)}"
 
 
 def main() -> None:
@@ -71,11 +65,12 @@ def main() -> None:
     languages = sorted(set(word_languages()) & set(BACKBONE_LANGUAGES))
     command = ["distil", "--languages", ",".join(languages), "--out", "wide"]
     command += ["--max-mb", f"{given.max_mb:g}"]
+    typed = f"keras-msd {' '.join(command)}"
     result = read_json(RESULT) if RESULT.is_file() else {"scores": {}}
-    if result.get("command", in_words(command)) != in_words(command):
+    if result.get("command", typed) != typed:
         parser.error(f"{RESULT} is of `{result['command']}`; move it.")
     if "plan" not in result:
-        result |= made(command, given.work)
+        result |= {"command": typed} | made(command, given.work)
         write_json(RESULT, result)
 
     def whole() -> Encoder:

@@ -27,7 +27,7 @@ from keras_msd.recipes import load_recipe, run
 from keras_msd.report.runs import RunFiles, read_run
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
-SCORES = ("retrieval", "cross_lingual", "monolingual", "language_bias")
+SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe has
 LAST_TENTH = "last_tenth"  # a stage's `scored`, and what its history calls the scores
 Changes = Mapping[str, Any]
 
@@ -35,14 +35,6 @@ Changes = Mapping[str, Any]
 TABLES: dict[str, tuple[str, Changes]] = {
     "msd_ablations": ("msd_ablations", {}),
     "msd_stages, SVD starts": ("msd_stages", {"student.start": "svd"}),
-    "msd_stages, after each stage": (
-        "msd_stages",
-        {
-            "student.start": "svd",
-            "student.variants": {},
-            "evaluate.intermediate": "full",
-        },
-    ),
     "msd_sizes": ("msd_sizes", {}),
     "msd_layers": ("msd_layers", {}),
     "msd_convergence": ("msd_convergence", {}),
@@ -147,17 +139,13 @@ def settings_digest(recipe: str, scale: str, changes: Changes) -> str:
 def last_rows(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the last row of the assistant, of each student and of closed forms.
 
-    Where a teacher's vectors are reduced, also its own row and one of each width. Where
-    encoders are measured in full before their last stage, also these rows, by name.
+    Where a teacher's vectors are reduced, also its own row and one of each width.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found = {}
     reduced = any(row["kind"].startswith("reduced_") for row in rows)
     for row in rows:
         if row["kind"] in ("assistant", "stage"):
-            name = row.get("student", "assistant")
-            if "monolingual" in (before := found.get(name, {})):
-                found[before["name"]] = before
-            found[name] = row
+            found[row.get("student", "assistant")] = row
         elif row["kind"] == "closed_form":
             found[row["name"]] = row
         elif reduced and row["kind"] != "untrained":

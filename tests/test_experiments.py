@@ -120,22 +120,6 @@ def test_every_table_can_be_run_to_its_starts(ablations, stage_1):
         assert 1e-9 in rates, table
 
 
-def test_rows_before_the_last_stay_where_they_are_measured_in_full(ablations):
-    def row(name, student=None, **scores):
-        kind = (
-            {"kind": "stage", "student": student} if student else {"kind": "assistant"}
-        )
-        return {"name": name, **kind, **scores}
-
-    raw, taught = row("raw", monolingual=1.0), row("taught", monolingual=2.0)
-    across = row("student, first", "student", cross_lingual=3.0)
-    full = row("student, second", "student", cross_lingual=4.0, monolingual=5.0)
-    last = row("student, third", "student", cross_lingual=6.0, monolingual=7.0)
-    found = ablations.last_rows([raw, taught, across, full, last])
-    wanted = {"raw": raw, "assistant": taught, "student, second": full, "student": last}
-    assert found == wanted
-
-
 @pytest.mark.slow
 def test_starts_are_the_scores_before_a_row_is_trained(small, tmp_path):
     """They are held against the rows that a run scores before its stages."""

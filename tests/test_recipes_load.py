@@ -5,6 +5,7 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.recipes import load
 from keras_msd.recipes.cache import RunFolder
+from keras_msd.recipes.listing import about_recipe
 from keras_msd.recipes.load import (
     Place,
     find_recipe,
@@ -206,6 +207,13 @@ def test_names_of_no_recipe_and_no_scale(recipe, tmp_path):
             find_recipe(name)
     with pytest.raises(InputError, match="`scale` must be one of 'smoke'"):
         load_recipe(recipe(), "paper")
+
+
+def test_data_that_is_no_table_needs_no_folder(recipe):
+    path = recipe(SMALL + "[smoke]\ndata = 3\n")
+    assert about_recipe(path)["command"] == f"keras-msd run {path}"
+    with pytest.raises(InputError, match="`data`"):
+        load_recipe(path)
 
 
 def test_extends_goes_over_several_levels(recipe):

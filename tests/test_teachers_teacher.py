@@ -53,6 +53,13 @@ def test_an_absent_default_teacher_names_the_command(monkeypatch):
         load_teacher("default")
 
 
+def test_a_teacher_may_get_another_name(folder):
+    teacher = load_teacher(folder)
+    renamed = load_teacher(teacher, name="v2")
+    assert renamed.name == "v2" and renamed.fingerprint == teacher.fingerprint
+    assert load_teacher(teacher) is teacher
+
+
 def test_a_folder_and_its_encoder_are_the_same_teacher(folder):
     teacher = load_teacher(folder)
     wanted = load_file(folder / "expected.safetensors")["vectors"]

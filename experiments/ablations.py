@@ -27,7 +27,7 @@ from keras_msd.recipes import load_recipe, run
 from keras_msd.report.runs import RunFiles, read_run
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
-SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe has
+SCORES = ("retrieval", "cross_lingual", "monolingual", "language_bias")
 LAST_TENTH = "last_tenth"  # a stage's `scored`, and what its history calls the scores
 Changes = Mapping[str, Any]
 
@@ -35,6 +35,14 @@ Changes = Mapping[str, Any]
 TABLES: dict[str, tuple[str, Changes]] = {
     "msd_ablations": ("msd_ablations", {}),
     "msd_stages, SVD starts": ("msd_stages", {"student.start": "svd"}),
+    "msd_stages, after each stage": (
+        "msd_stages",
+        {
+            "student.start": "svd",
+            "student.variants": None,
+            "evaluate.intermediate": "full",
+        },
+    ),
     "msd_sizes": ("msd_sizes", {}),
     "msd_layers": ("msd_layers", {}),
     "msd_convergence": ("msd_convergence", {}),
@@ -114,12 +122,12 @@ def untrained(recipe: str, scale: str, changes: Changes, stage_1: bool) -> Chang
             found[f"{place}{name}.steps"] = 2
             found[f"{place}{name}.learning_rate"] = 1e-9
         if hasattr(stage, "scored"):
-            found[f"stages.{name}.scored"] = None
+            found.pop(f"stages.{name}.scored", None)
         if hasattr(stage, "warmup_steps"):
             found[f"stages.{name}.warmup_steps"] = 1
     if loaded.reduction.widths:
         found |= {"reduction.steps": 2, "reduction.learning_rate": 1e-9}
-    return {key: value for key, value in found.items() if value is not None}
+    return found
 
 
 def named(changes: Changes) -> dict[str, Any]:
@@ -139,13 +147,17 @@ def settings_digest(recipe: str, scale: str, changes: Changes) -> str:
 def last_rows(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the last row of the assistant, of each student and of closed forms.
 
-    Where a teacher's vectors are reduced, also its own row and one of each width.
+    Where a teacher's vectors are reduced, also its own row and one of each width. Where
+    encoders are measured in full before their last stage, also these rows, by name.
     """
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     reduced = any(row["kind"].startswith("reduced_") for row in rows)
     for row in rows:
         if row["kind"] in ("assistant", "stage"):
-            found[row.get("student", "assistant")] = row
+            name = row.get("student", "assistant")
+            if "monolingual" in (before := found.get(name, {})):
+                found[before["name"]] = before
+            found[name] = row
         elif row["kind"] == "closed_form":
             found[row["name"]] = row
         elif reduced and row["kind"] != "untrained":
@@ -220,7 +232,7 @@ def run_starts(table: str, given: argparse.Namespace) -> dict[str, Any]:
     if "assistant" in rows and not loaded.stages["teach_assistant"].skip:
         alone = untrained(recipe, given.scale, changes, stage_1=False)
         alone = {k: v for k, v in alone.items() if not k.startswith("student.")}
-        alone |= {"student.kind": "none", "student.variants": {}}
+        alone["student.kind"] = "none"
         folder = folder.with_name(f"{folder.name}_assistant")
         first = run_table(table, folder, seed, alone, given)["rows"]
         rows |= {"assistant": first["assistant"]}

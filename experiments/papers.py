@@ -154,16 +154,23 @@ def results(file: str) -> dict[str, Any]:
 
 
 def row_of(part: Mapping[str, Any], model: str, score: str) -> Row:
-    """Return what a part's result has of a model."""
-    table = results(part.get("file", LAB)).get(part.get("table", ""), {})
-    runs = list(table.get("seeds", {}).values())
+    """Return what a part's result has of a model.
+
+    A row from another table, of `row_tables`, is that of the seeds of the part's table.
+    """
+    tables, own = results(part.get("file", LAB)), part.get("table", "")
+    table = tables.get(part.get("row_tables", {}).get(model, own), {})
+    found = table.get("seeds", {})
+    runs = [found[it] for it in tables.get(own, {}).get("seeds", ()) if it in found]
     seeds = [run["rows"] for run in runs]
     last = part.get("after", {}).get(model)
     name = STUDENT if last else model
+    if last and score != ACROSS:
+        name, last = f"{STUDENT}, {last}", None  # has a row of its own
     ends, rises = ends_of(runs, name, last)
     scores = [rows[name][score] for rows in seeds if score in rows.get(name, {})]
     if last:
-        scores = ends.get(last, []) if score == ACROSS else []
+        scores = ends.get(last, [])
     start = table.get("starts", {}).get(name, {}).get(score)
     if start is None and (begun := part.get("start")) and seeds:
         start = seeds[0].get(begun, {}).get(score)
@@ -235,7 +242,7 @@ def claim_in(text: str) -> tuple[str, str, float]:
     """Return the rows and the share of a claim: `a > b`, or `a > 0.9 b`."""
     upper, lower = text.split(" > ")
     share, _, name = lower.partition(" ")
-    return (upper, name, float(share)) if name else (upper, lower, 1.0)
+    return (upper, name, float(share)) if lower[0].isdigit() else (upper, lower, 1.0)
 
 
 def claims_of(citation: str, part: Mapping[str, Any]) -> Iterator[Claim]:

@@ -111,13 +111,30 @@ def test_seeds_share_the_assistant_that_is_given(small, assistant):
 @pytest.mark.parametrize("stage_1", [True, False])
 def test_every_table_can_be_run_to_its_starts(ablations, stage_1):
     for table, (recipe, changes) in ablations.TABLES.items():
-        alone = "msd_stages, SVD starts", ablations.OF_BACKBONE
-        scale = "backbone" if table in alone else "lab"
+        scale = "backbone" if recipe in ("msd_stages", ablations.OF_BACKBONE) else "lab"
         found = ablations.untrained(recipe, scale, changes, stage_1)
         loaded = load_recipe(recipe, scale, found)
         trained = [stage for stage in loaded.stages.values() if not stage.skip]
         rates = [it.learning_rate for it in (*trained, loaded.reduction)]
         assert 1e-9 in rates, table
+        students = load_recipe(recipe, scale, changes).student.each()
+        assert loaded.student.each().keys() == students.keys(), table
+
+
+def test_rows_before_the_last_stay_where_they_are_measured_in_full(ablations):
+    def row(name, student=None, **scores):
+        kind = (
+            {"kind": "stage", "student": student} if student else {"kind": "assistant"}
+        )
+        return {"name": name, **kind, **scores}
+
+    raw, taught = row("raw", monolingual=1.0), row("taught", monolingual=2.0)
+    across = row("student, first", "student", cross_lingual=3.0)
+    full = row("student, second", "student", cross_lingual=4.0, monolingual=5.0)
+    last = row("student, third", "student", cross_lingual=6.0, monolingual=7.0)
+    found = ablations.last_rows([raw, taught, across, full, last])
+    wanted = {"raw": raw, "assistant": taught, "student, second": full, "student": last}
+    assert found == wanted
 
 
 @pytest.mark.slow

@@ -98,9 +98,15 @@ def scores_of(part, model):
     """Return the scores of a row by seed, read from the file."""
     path = EXPERIMENTS / "results" / part.get("file", "ablations.json")
     tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
-    seeds, last = tables[part["table"]]["seeds"].values(), part.get("after", {})
-    if model in last:
+    table, last = (
+        part.get("row_tables", {}).get(model, part["table"]),
+        part.get("after", {}),
+    )
+    seeds = tables[table]["seeds"].values()
+    if model in last and part["score"] == "cross_lingual":
         return [it["ends"][last[model]] for it in seeds]
+    if model in last:
+        model = f"student, {last[model]}"
     return [it["rows"][model][part["score"]] for it in seeds]
 
 

@@ -57,6 +57,10 @@ TABLES: dict[str, tuple[str, Changes]] = {
     "lealla_features": ("lealla_features", {}),
     "lealla_dimensions": ("lealla_dimensions", {}),
     "lealla_shapes": ("lealla_shapes", {}),
+    "lealla_shapes, rate 2e-4": (
+        "lealla_shapes",
+        {"stages.teach_thin_deep.learning_rate": 2e-4},
+    ),
 }
 OF_BACKBONE = "msd_tradeoffs"  # has no scale lab
 STS_ALONE = (
